@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar, overload
 
+from msgspec import Struct
+
 from beehive.bus import Bus
 from beehive.errors import Undeliverable
 from beehive.inbox import Inbox, fail
+from beehive.journal import Journal
 from beehive.message import Command, Envelope, Event, Message, Request
 from beehive.router import Kinds
 from beehive.world import World
@@ -28,6 +31,31 @@ class Module(Protocol):
 
     async def run(self, endpoint: "Endpoint") -> None:
         """Work until the messages end."""
+
+
+class Make(Protocol):
+    """Makes a module from its configuration section; the whole dependency injection."""
+
+    def __call__(self, config: Any, world: World, journal: Journal) -> Module:
+        """Make it anew: at the first start and at each restart."""
+
+
+class ModuleSpec(Struct, frozen=True):
+    """One line of the registry (`modules/registry.py`)."""
+
+    name: str
+    config: type[Struct]
+    """Its section of the configuration, under its name."""
+    cloud: Make | None = None
+    edge: Make | None = None
+    inbox: int = 256
+    """Capacity of its inbox, in messages."""
+    optional: bool = False
+    """The others may run without it."""
+    start_timeout: float = 30.0
+    """Seconds from its start, or from when it last said what it waits for, until it must be ready."""
+    stop_timeout: float = 10.0
+    """Seconds that it has to end when its messages end; then it is cancelled."""
 
 
 class Endpoint:

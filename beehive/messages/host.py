@@ -1,0 +1,94 @@
+"""Topic `host`, owned by upgrader: what is done on this host, and what can be found out about it."""
+
+from msgspec import Struct
+
+from beehive.message import Command, Event, Request
+from beehive.messages.tasks import TaskSpec
+
+
+class RunStep(Command, frozen=True, kw_only=True, gc=False, tag="host.run-step"):
+    """taskmanager (edge), after it saved that the step begins. Idempotent. If lost: `resume` says it again."""
+
+    job: str
+    uid: str
+    attempt: int
+    step: str
+    """`Check`, `WaitingConfirmation`, `BackUp`, `Upgrade` or `RollBack`."""
+    spec: TaskSpec
+
+
+class WatchStep(Command, frozen=True, kw_only=True, gc=False, tag="host.watch-step"):
+    """taskmanager (edge), after a restart: the step's unit still runs; say StepDone when it ends."""
+
+    job: str
+    uid: str
+    attempt: int
+    step: str
+    spec: TaskSpec
+
+
+class StopStep(Command, frozen=True, kw_only=True, gc=False, tag="host.stop-step"):
+    """taskmanager (edge), when the cloud cancelled: end a Check, a wait or a BackUp; nothing happens in Upgrade."""
+
+    uid: str
+    attempt: int
+
+
+class StepDone(Event, frozen=True, kw_only=True, gc=False, tag="host.step-done"):
+    """upgrader, when a step ended. If lost: `Inspect` finds it out."""
+
+    uid: str
+    attempt: int
+    step: str
+    ok: bool
+    code: str = ""
+    """CamelCase when it did not go well (`CheckFailed`, `RolledBack`, `AlreadyAtVersion`, …), else empty."""
+    reason: str = ""
+    from_version: str = ""
+    to_version: str = ""
+
+
+class OwnerSaid(Event, frozen=True, kw_only=True, gc=False, tag="host.owner-said"):
+    """upgrader, when the node's owner confirmed or rejected on the host. If lost: the owner says it again."""
+
+    uid: str
+    attempt: int
+    confirmed: bool
+    reason: str = ""
+
+
+class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What the tool's own record says of an attempt."""
+
+    step: str
+    ok: bool
+    code: str = ""
+    reason: str = ""
+    from_version: str = ""
+    to_version: str = ""
+
+
+class Evidence(Struct, frozen=True, gc=False):
+    """What can be found out about one attempt on this host, whatever anybody remembers."""
+
+    installed: str
+    """Version that the target's executable answers; empty when it does not answer."""
+    healthy: bool
+    """The target's service is active, with that version running."""
+    complete: bool
+    """The executable on disk is the complete old or the complete new one."""
+    unit_runs: bool
+    """The tool of this attempt still runs."""
+    verdict: Verdict | None = None
+    """The tool's own record of this attempt, when it reached one."""
+    busy_with: str = ""
+    """Who else holds this host, as a phrase; empty when nobody does."""
+
+
+class Inspect(Request[Evidence], frozen=True, kw_only=True, gc=False, tag="host.inspect"):
+    """taskmanager (edge), before it resumes an attempt."""
+
+    uid: str
+    attempt: int
+    version: str
+    """The version that the attempt wants."""

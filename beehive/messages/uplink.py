@@ -1,0 +1,42 @@
+"""Topic `uplink`, owned by edgehub: the link to the cloud."""
+
+from msgspec import Struct
+
+from beehive.message import Command, Event, Request
+from beehive.messages.tasks import Upstream
+
+
+class CloudReached(Event, frozen=True, kw_only=True, gc=False, tag="uplink.cloud-reached"):
+    """edgehub, when a session with the cloud began. If lost: ask LinkState."""
+
+    url: str
+
+
+class CloudLost(Event, frozen=True, kw_only=True, gc=False, tag="uplink.cloud-lost"):
+    """edgehub, when the session ended; `reason` is a sentence. If lost: ask LinkState."""
+
+    reason: str
+
+
+class Say(Command, frozen=True, kw_only=True, gc=False, tag="uplink.say"):
+    """taskmanager (edge): say this to the cloud. edgehub keeps the newest snapshot of each (uid, attempt) on disk and
+    repeats it after each reconnection until `ReportSeen`; a `Hello` is not kept. If lost: the record says it again."""
+
+    body: Upstream
+
+
+class Link(Struct, frozen=True, gc=False):
+    """The state of the link."""
+
+    connected: bool
+    since: float
+    """Seconds since the epoch."""
+    url: str
+    waiting: int
+    """Reports that were not yet acknowledged."""
+    trouble: str = ""
+    """Why it is not connected, as a sentence."""
+
+
+class LinkState(Request[Link], frozen=True, kw_only=True, gc=False, tag="uplink.link-state"):
+    """taskmanager (edge), after a start, a restart or Lagged; upgrader, for `beehive edge status`."""
