@@ -1,0 +1,1 @@
+"""The modules: one folder each, talking only through the messages in `beehive.messages`."""

@@ -1,0 +1,38 @@
+"""Settings of the section `taskmanager`: `cloud` counts in mode cloud, `edge` in mode edge."""
+
+from msgspec import Struct
+
+from beehive.config import Duration
+
+
+class CloudConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How patiently the planner looks on."""
+
+    offline_after: Duration = Duration(90)
+    """A node without a session for this long counts as offline when its turn comes; default 90s."""
+    flush: Duration = Duration(1)
+    """The shortest time in which a job earns one more status write, and the longest that reports are gathered;
+    default 1s."""
+    burst: int = 3
+    """Status writes that a job may make in quick succession before it must earn them; default 3."""
+    retry_first: Duration = Duration(1)
+    """Pause after the API server was away; doubles up to `retryCap`; default 1s."""
+    retry_cap: Duration = Duration(30)
+    """The longest pause between tries while the API server is away; default 30s."""
+    ask_timeout: Duration = Duration(30)
+    """How long an answer from the API server is waited for; default 30s."""
+    cordons_at_once: int = 64
+    """Node patches under way at the same time; default 64."""
+
+
+class EdgeConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the node's runner waits and repeats."""
+
+
+class Config(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The section `taskmanager`."""
+
+    cloud: CloudConfig = CloudConfig()
+    """The planner, in mode cloud."""
+    edge: EdgeConfig = EdgeConfig()
+    """The node's runner, in mode edge."""
