@@ -1,0 +1,28 @@
+"""What every tier shares: virtual time, and the switch that regenerates transcripts."""
+
+import pytest
+
+from beehive.world import World
+from tests.fakes.virtual_time import VirtualLoop, virtual_world
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the transcripts of tests/stories anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "virtual_time: run on a loop that leaps from timer to timer")
+
+
+@pytest.fixture
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    """asyncio for all; tests marked `virtual_time` run on the leaping loop."""
+    if request.node.get_closest_marker("virtual_time"):
+        return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {}
+
+
+@pytest.fixture
+def world() -> World:
+    """The virtual world (for tests marked `virtual_time`)."""
+    return virtual_world()
