@@ -1,0 +1,3 @@
+module beehive.example/tests/real/servers/standin
+
+go 1.24
