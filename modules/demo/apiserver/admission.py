@@ -1,0 +1,165 @@
+"""From what a client wants to what is stored: the steps that every write goes through, as pure functions.
+
+Raises the `Refusal` of the first step that fails.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from modules.demo.apiserver import builtin, metadata, schema, shaping, status
+from modules.demo.apiserver.cel import Rules
+from modules.demo.apiserver.equality import same
+from modules.demo.apiserver.kinds import Kind
+from modules.demo.apiserver.object_schema import METADATA
+from modules.demo.apiserver.status import Cause
+
+Object = dict[str, Any]
+
+STRICT: Final = "Strict"
+WARN: Final = "Warn"
+
+
+@dataclass
+class Options:
+    """How a write is to be done."""
+
+    validation: str = WARN
+    """``fieldValidation``: what happens to unknown fields."""
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+    """Is filled with what the answer must warn of."""
+
+
+@dataclass(frozen=True)
+class Birth:
+    """What only the server gives to a new object."""
+
+    uid: str
+    now: str
+    """RFC 3339, UTC, whole seconds."""
+    suffix: str
+    """The end of a generated name."""
+
+
+def created(kind: Kind, namespace: str, body: Any, birth: Birth, options: Options, rules: Rules) -> Object:
+    """The new object, without its resourceVersion."""
+    value = _shaped(kind, _typed(kind, body), shaping.NOTHING, options)
+    given = metadata.check_place(kind, value.get("metadata") or {}, namespace)
+    value = {**value, "metadata": metadata.born(kind, given, birth.uid, birth.now, birth.suffix)}
+    if kind.has_status and not kind.status_on_create:
+        value.pop("status", None)
+    value = builtin.prepared(kind, value)
+    value = shaping.default(value, kind.whole)
+    _refuse(kind, value, _causes(kind, value, shaping.NOTHING, rules))
+    return value
+
+
+def updated(
+    kind: Kind, namespace: str, body: Any, old: Object, subresource: str, options: Options, rules: Rules
+) -> Object:
+    """What becomes of ``old``; ``old`` itself when nothing changes. Its resourceVersion is still the old one."""
+    value = _shaped(kind, shaping.graft(_typed(kind, body), old), old, options)
+    given = metadata.check_place(kind, value.get("metadata") or {}, namespace)
+    _check_identity(kind, given, old["metadata"])
+    value = _only(subresource, kind, {**value, "metadata": metadata.kept(given, old["metadata"])}, old)
+    value = shaping.graft(shaping.default(value, kind.whole, old), old)
+    if value is old:
+        return old
+    value = _with_generation(kind, builtin.prepared(kind, value), old)
+    if added := metadata.new_finalizers(value["metadata"], old["metadata"]):
+        why = f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+        raise status.invalid(
+            kind, value["metadata"]["name"], [Cause("FieldValueForbidden", why, "metadata.finalizers")]
+        )
+    _refuse(kind, value, _causes(kind, value, old, rules))
+    return value
+
+
+def _typed(kind: Kind, body: Any) -> Object:
+    """The body, if it claims to be of this kind."""
+    if not isinstance(body, dict):
+        raise status.bad_request("the object provided is unrecognized: it must be an object")
+    found_kind, found_version = body.get("kind"), body.get("apiVersion")
+    if kind.custom and not found_kind:
+        raise status.bad_request("Object 'Kind' is missing in the request body")
+    if found_version not in {None, "", kind.api_version}:
+        told = f"the API version in the data ({found_version}) does not match the expected API version ({kind.api_version})"
+        raise status.bad_request(told)
+    if found_kind not in {None, "", kind.kind}:
+        raise status.bad_request(f"the kind in the data ({found_kind}) does not match the expected kind ({kind.kind})")
+    return {**body, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _shaped(kind: Kind, value: Object, old: Any, options: Options) -> Object:
+    unknown: list[str] = []
+    note: Callable[[str], None] = unknown.append
+    shaped = shaping.prune(value, kind.whole, old, unknown=note)
+    told = [f'unknown field "{path}"' for path in unknown]
+    if told and options.validation == STRICT:
+        what = f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: strict decoding error: "
+        raise status.bad_request(what.replace("'", '"') + ", ".join(told))
+    if options.validation == WARN:
+        options.warnings.extend(told)
+    bad_types = [cause for cause in schema.causes(shaped.get("metadata"), METADATA, path="metadata")]
+    if bad_types:
+        raise status.bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: {bad_types[0].message}")
+    return shaped  # type: ignore[no-any-return]
+
+
+def _check_identity(kind: Kind, given: Object, old: Object) -> None:
+    name = old["name"]
+    if given.get("name", name) != name:
+        told = f"the name of the object ({given['name']}) does not match the name on the URL ({name})"
+        raise status.bad_request(told)
+    uid = given.get("uid")
+    if uid and uid != old["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
+        raise status.conflict(kind, name, why)
+    version = given.get("resourceVersion")
+    if not version and not kind.blind_update:
+        cause = Cause(
+            "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+        )
+        raise status.invalid(kind, name, [cause])
+    if version and version != old["resourceVersion"]:
+        raise status.conflict(kind, name)
+
+
+def _only(subresource: str, kind: Kind, value: Object, old: Object) -> Object:
+    """Keep spec and status apart: a write changes the one that it was sent to."""
+    if subresource == "status":
+        base = dict(old)
+        if kind.metadata_by_status:
+            base["metadata"] = value["metadata"]
+        return _with_status(base, value)
+    return _with_status(value, old) if kind.has_status else value
+
+
+def _with_status(value: Object, giver: Object) -> Object:
+    rest = {key: part for key, part in value.items() if key != "status"}
+    return {**rest, "status": giver["status"]} if "status" in giver else rest
+
+
+def _with_generation(kind: Kind, value: Object, old: Object) -> Object:
+    if not kind.custom:
+        return value
+    apart = {"metadata", "status"} if kind.has_status else {"metadata"}
+    if all(same(value.get(key), old.get(key)) for key in (value.keys() | old.keys()) - apart):
+        return value
+    return {**value, "metadata": {**value["metadata"], "generation": old["metadata"]["generation"] + 1}}
+
+
+def _causes(kind: Kind, value: Object, old: Any, rules: Rules) -> Iterator[Cause]:
+    yield from metadata.causes(value["metadata"])
+    found = list(schema.causes(value, kind.whole, old))
+    yield from found
+    yield from builtin.causes(kind, value)
+    if not found:
+        yield from rules.causes(value, kind.whole, old)
+
+
+def _refuse(kind: Kind, value: Object, causes: Iterator[Cause]) -> None:
+    found = list(causes)
+    if found:
+        raise status.invalid(kind, value["metadata"].get("name", ""), found)
