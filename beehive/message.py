@@ -38,6 +38,17 @@ class Lagged(Event, frozen=True, kw_only=True, gc=False, tag="runtime.lagged"):
     missed: int
 
 
+class ModuleFailed(Event, frozen=True, kw_only=True, gc=False, tag="runtime.module-failed"):
+    """The supervisor, when a module raised or ended by itself. If lost: it is in the log and in the metrics."""
+
+    module: str
+    reason: str
+
+
+class Draining(Event, frozen=True, kw_only=True, gc=False, tag="runtime.draining"):
+    """The supervisor, when the process begins to stop: take on nothing new. If lost: the end of messages follows."""
+
+
 class Envelope(Struct, frozen=True, eq=False, gc=False):
     """A message under way. `id` and `cause` are 0 unless a tracer is attached."""
 

@@ -6,9 +6,13 @@ A runtime refuses to start on a complaint, so that a conversation that cannot wo
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from beehive.message import Command, Event, Lagged, Message, Request
+from beehive.message import Command, Draining, Event, Lagged, Message, ModuleFailed, Request
 
 Kinds = tuple[type[Message], ...]
+
+
+KERNELS_OWN = frozenset({Lagged, ModuleFailed, Draining})
+"""Events that only the kernel publishes."""
 
 
 class Declaration(NamedTuple):
@@ -92,12 +96,12 @@ def _unowned(known: tuple[Declaration, ...], absent: Kinds) -> list[str]:
             if kind not in owned and issubclass(kind, Command | Request):
                 verb = "asks" if issubclass(kind, Request) else "sends"
                 said.append(f"{one.name} {verb} {kind.__name__}, but no module in this mode accepts it.")
-    published = {kind for one in known for kind in one.sends} | {Lagged} | set(absent)
+    published = {kind for one in known for kind in one.sends} | KERNELS_OWN | set(absent)
     said += [
         f"{one.name} waits for {kind.__name__}, but no module in this mode publishes it."
         for one in known
         for kind in one.accepts
-        if issubclass(kind, Event) and kind not in published and not kind.__module__.endswith(".runtime")
+        if issubclass(kind, Event) and kind not in published
     ]
     return said
 

@@ -1,0 +1,165 @@
+"""From a registry, a mode and a configuration to a running process, and its exit code."""
+
+import asyncio
+import functools
+import importlib.util
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from beehive import config as configuration
+from beehive.admin import Admin
+from beehive.bus import Bus
+from beehive.config import Port
+from beehive.errors import EXIT_RUNTIME, RuntimeFailed
+from beehive.journal import Journal, write_durably
+from beehive.log import set_up
+from beehive.module import Module, ModuleSpec
+from beehive.observe import Record
+from beehive.router import Declaration, Kinds, complaints
+from beehive.supervisor import Supervisor
+from beehive.world import World
+
+_log = logging.getLogger("beehive.runtime")
+
+
+class AdminConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The port for probes and Prometheus."""
+
+    enable: bool = True
+    """Off: no probes, no metrics."""
+    address: str = "127.0.0.1"
+    """Where it listens; 0.0.0.0 in a container."""
+    port: Port = 10350
+    """0 asks the kernel for a free one; the real one is written to `admin.address` in the data directory."""
+
+
+class Config(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Section `runtime`: what concerns the whole process."""
+
+    data: str = "/var/lib/beehive"
+    """Directory of the journals and of what this process writes about itself."""
+    log_format: str = "text"
+    """`text` or `json`."""
+    log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`."""
+    admin: AdminConfig = AdminConfig()
+
+
+def sections(registry: Sequence[ModuleSpec]) -> dict[str, type[Struct]]:
+    """All sections that a configuration file may have."""
+    return {"runtime": Config, **{spec.name: spec.config for spec in registry}}
+
+
+def chosen(registry: Sequence[ModuleSpec], mode: str, only: Sequence[str] = ()) -> list[ModuleSpec]:
+    """The modules of this mode, in the order of starting; `only` leaves out all others."""
+    return [spec for spec in registry if getattr(spec, mode) and (not only or spec.name in only)]
+
+
+def declarations(specs: Sequence[ModuleSpec], modules: dict[str, Module]) -> list[Declaration]:
+    """What the chosen modules say about their conversation."""
+    return [
+        Declaration(spec.name, modules[spec.name].accepts, modules[spec.name].sends, modules[spec.name].asks)
+        for spec in specs
+    ]
+
+
+class Process:
+    """One process of one mode. Made from checked configuration; `run` is its life."""
+
+    def __init__(
+        self, specs: Sequence[ModuleSpec], mode: str, settings: dict[str, Any], world: World, absent: Kinds = ()
+    ) -> None:
+        self.settings: Config = settings["runtime"]
+        self.data = Path(self.settings.data)
+        makers = {
+            spec.name: functools.partial(
+                getattr(spec, mode), settings[spec.name], world, Journal(self.data / "journal" / spec.name)
+            )
+            for spec in specs
+        }
+        declared = declarations(specs, {name: make() for name, make in makers.items()})
+        wrong = complaints(declared, absent)
+        if wrong:
+            raise RuntimeFailed("\n".join(wrong))
+        self.bus = Bus(declared, {spec.name: spec.inbox for spec in specs})
+        self.supervisor = Supervisor(self.bus, world)
+        for spec in specs:
+            self.supervisor.add(spec.name, makers[spec.name], spec.start_timeout, spec.stop_timeout)
+
+    def trace(self) -> Record:
+        """Keep a bounded record of all messages from now on."""
+        record = Record()
+        self.bus.trace(record)
+        return record
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT; a second one ends at once. Raises RuntimeFailed."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _on_signal, stop)
+        self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        admin = self._open_admin(loop)
+        try:
+            await self.supervisor.run(stop)
+        finally:
+            if admin:
+                admin.close()
+
+    def _open_admin(self, loop: asyncio.AbstractEventLoop) -> Admin | None:
+        settings = self.settings.admin
+        if not settings.enable:
+            return None
+        admin = Admin(self.supervisor, loop, settings.address, settings.port)
+        write_durably(self.data / "admin.address", f"{settings.address}:{admin.port}\n".encode(), 0o644)
+        return admin
+
+
+def _on_signal(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        _log.warning("told to stop a second time; ending at once")
+        os._exit(EXIT_RUNTIME)
+    stop.set()
+
+
+def run(
+    registry: Sequence[ModuleSpec],
+    mode: str,
+    source: configuration.Source,
+    only: Sequence[str] = (),
+    *,
+    trace: bool = False,
+) -> None:
+    """The whole life of `beehive --mode …`. Raises ConfigError, or RuntimeFailed when it can't go on."""
+    settings = configuration.load(sections(registry), source)
+    set_up(settings["runtime"].log_format, settings["runtime"].log_level)
+    specs = chosen(registry, mode, only)
+    process = Process(specs, mode, settings, World(), _kinds_of(registry, specs, mode, settings))
+    if trace:
+        process.trace()
+    with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
+        runner.run(process.run())
+
+
+def _kinds_of(
+    registry: Sequence[ModuleSpec], specs: Sequence[ModuleSpec], mode: str, settings: dict[str, Any]
+) -> Kinds:
+    """All that modules left out on purpose would accept or publish: the others may still mention it."""
+    left_out = [spec for spec in chosen(registry, mode) if spec not in specs]
+    made = [getattr(spec, mode)(settings[spec.name], World(), Journal(Path())) for spec in left_out]
+    return tuple(kind for module in made for kind in (*module.accepts, *module.sends))
+
+
+def _loop_factory(mode: str) -> Any:
+    """uvloop where many TLS connections are held (libraries.md blocking gap 6); an edge holds one."""
+    if mode == "cloud" and importlib.util.find_spec("uvloop"):
+        import uvloop  # noqa: PLC0415 - not at the edge
+
+        return uvloop.new_event_loop
+    return None
