@@ -109,9 +109,12 @@ func serve(state string) {
 	openDatabase(state)
 	must(recordRunning(state))
 	fmt.Fprintf(os.Stderr, "edgecore %s (%s) runs with pid %d\n", version, variant, os.Getpid())
-	if variant != "hanging" {
-		must(notifyReady())
+	if variant == "hanging" {
+		for {
+			time.Sleep(time.Hour)
+		}
 	}
+	must(notifyReady())
 	var end <-chan time.Time
 	if variant == "dying" {
 		life, err := time.ParseDuration(lives)
