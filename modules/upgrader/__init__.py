@@ -1,0 +1,1 @@
+"""The port to the host: files, service manager, images, the tool."""
