@@ -2,11 +2,10 @@
 
 import re
 
-VERSION = re.compile(
-    r"v[0-9]+\.[0-9]+\.[0-9]+(-[a-zA-Z0-9_.]+(?:-[a-zA-Z0-9_.]+)*)?(\+[a-zA-Z0-9_.]+(?:[.-][a-zA-Z0-9_]+)*)?"
-)
-"""KubeEdge's pattern (spec/kubeedge.md 2.3) plus `+build` (product.md 3.1); for `fullmatch`."""
-_NUMBERS = re.compile(r"v?([0-9]+)\.([0-9]+)\.([0-9]+)")
+from beehive.api.limits import LONGEST_VERSION, VERSION
+
+_VERSION = re.compile(VERSION)
+_NUMBERS = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?![0-9])")
 
 
 def normalised(version: str) -> str:
@@ -16,7 +15,7 @@ def normalised(version: str) -> str:
 
 def is_version(version: str) -> bool:
     """A version, in either spelling, of at most 63 characters (it becomes a tag and a directory)."""
-    return len(version) <= 63 and VERSION.fullmatch(normalised(version)) is not None
+    return len(version) <= LONGEST_VERSION and _VERSION.fullmatch(version) is not None
 
 
 def image_tag(version: str) -> str:
