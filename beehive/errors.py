@@ -30,12 +30,18 @@ class Problem(NamedTuple):
     """What is wrong and what to write instead."""
 
 
+def _line(problem: Problem) -> int:
+    """In the order of the file; what is not in the file comes first."""
+    number = problem.where.removeprefix("line ")
+    return int(number) if number.isdigit() else 0
+
+
 class ConfigError(BeehiveError):
     """The configuration cannot be used; holds *all* problems found, so that one round mends them (exit 78)."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
-        self.problems = tuple(problems)
+        self.problems = tuple(sorted(problems, key=lambda problem: (_line(problem), problem)))
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         lines = (f"  {p.where:<8} {p.path + ': ' if p.path else ''}{p.text}" for p in self.problems)
         super().__init__("\n".join((f"{source} has {count}:", *lines)))

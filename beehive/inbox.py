@@ -53,7 +53,7 @@ class Watch:
         return Envelope(envelope.source, envelope.body, envelope.answer_to, self._last, cause)
 
 
-_Waiting: TypeAlias = tuple[Envelope, "asyncio.Future[None]", int]
+Waiting: TypeAlias = tuple[Envelope, "asyncio.Future[None]", int]
 """A message, the sender's place in the line, and the message's cause."""
 
 _LAGGED = Envelope("kernel", None)
@@ -80,7 +80,7 @@ class Inbox:
         self.missed = 0
         self.closed = False
         self._watch = watch or Watch()
-        self._line: deque[_Waiting] = deque()
+        self._line: deque[Waiting] = deque()
         self._sleeper: asyncio.Future[None] | None = None
         self._lagging = False
         self._missing = 0
@@ -108,15 +108,19 @@ class Inbox:
         else:
             self.open_gate()
 
-    async def wait_in_line(self, envelope: Envelope, cause: int, patience: float | None) -> None:
-        """Wait for a place behind those who came before; a cancelled or impatient sender withdraws its message.
-
-        Raises InboxFull after `patience` seconds (None: as long as it takes), Undeliverable when the inbox closes.
-        """
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (envelope, place, cause)
-        self._line.append(entry)
+    def line_up(self, envelope: Envelope, cause: int) -> "Waiting":
+        """Stand in line, behind those who came before. Must be followed by `wait` or `withdraw`."""
+        waiting: Waiting = (envelope, asyncio.get_running_loop().create_future(), cause)
+        self._line.append(waiting)
         self.room = 0
+        return waiting
+
+    async def wait(self, waiting: "Waiting", patience: float) -> None:
+        """Until there was a place; a cancelled or impatient sender withdraws its message.
+
+        Raises InboxFull after `patience` seconds, Undeliverable when the inbox closes.
+        """
+        envelope, place, _ = waiting
         try:
             async with asyncio.timeout(patience):
                 await place
@@ -128,12 +132,13 @@ class Inbox:
                 f"{kind(envelope.body)} from {envelope.source} was withdrawn"
             ) from None
         finally:
-            if not (place.done() and not place.cancelled()):
-                self._withdraw(entry)
+            self.withdraw(waiting)
 
-    def _withdraw(self, entry: "_Waiting") -> None:
-        if entry in self._line:
-            self._line.remove(entry)
+    def withdraw(self, waiting: "Waiting") -> None:
+        """Leave the line; nothing happens when the message was let in already."""
+        if waiting in self._line:
+            self._line.remove(waiting)
+            waiting[1].cancel()
             self.open_gate()
 
     def _let_in(self) -> None:

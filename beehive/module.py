@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beehive.bus import Bus
 from beehive.errors import Undeliverable
-from beehive.inbox import Inbox, fail
+from beehive.inbox import Inbox, Waiting, fail
 from beehive.journal import Journal
 from beehive.message import Command, Envelope, Event, Message, Request
 from beehive.router import Kinds
@@ -105,7 +105,7 @@ class Endpoint:
         cause = self._cause()
         if inbox.accept(envelope, cause):
             return self._done()
-        return inbox.wait_in_line(envelope, cause, patience)
+        return inbox.wait(inbox.line_up(envelope, cause), patience)
 
     def publish(self, event: Event) -> None:
         """Tell all subscribers; never waits. Who is full gets `Lagged` instead."""
@@ -141,18 +141,18 @@ class Endpoint:
             fail(envelope, f"{inbox.owner} has stopped")
             taken = True
         answer = self._bus.questions.expect(envelope, inbox.owner, timeout)
-        return answer if taken else self._ask_in_line(inbox, envelope, cause, answer)
+        return answer if taken else self._ask_in_line(inbox, inbox.line_up(envelope, cause), answer)
 
-    async def _ask_in_line(self, inbox: Inbox, envelope: Envelope, cause: int, answer: "asyncio.Future[Any]") -> Any:
+    async def _ask_in_line(self, inbox: Inbox, waiting: Waiting, answer: "asyncio.Future[Any]") -> Any:
         """The question waits for its place and for its answer at once; whichever ends first ends both."""
-        place = asyncio.ensure_future(inbox.wait_in_line(envelope, cause, None))
+        envelope, place, _ = waiting
         try:
             await asyncio.wait((place, answer), return_when=asyncio.FIRST_COMPLETED)
             if place.done() and place.exception() and not answer.done():
                 fail(envelope, f"{inbox.owner} has stopped")
             return await answer
         finally:
-            place.cancel()
+            inbox.withdraw(waiting)
             answer.cancel()
 
     def reply(self, envelope: Envelope, answer: object) -> bool:

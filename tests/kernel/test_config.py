@@ -1,0 +1,159 @@
+"""Configuration: strict, every problem at once, each with its line and path."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from beehive.config import Duration, Port, Source, environment_names, load
+from beehive.errors import ConfigError
+
+
+class Websocket(Struct, frozen=True, rename="camel"):
+    port: Port = 10000
+    idle_after: Duration = Duration(30)
+
+
+class Hub(Struct, frozen=True, rename="camel"):
+    websocket: Websocket = Websocket()
+    names: tuple[str, ...] = ()
+    open: bool = True
+
+
+class Tasks(Struct, frozen=True, rename="camel"):
+    flush: Duration = Duration(1)
+    version: str = "v1"
+
+
+SECTIONS: dict[str, type[Struct]] = {"hub": Hub, "tasks": Tasks}
+
+
+def read(text: str, environment: dict[str, str] | None = None, flags: dict[str, str] | None = None) -> dict[str, Any]:
+    return load(SECTIONS, Source("cloud.yaml", text, environment or {}, flags or {}))
+
+
+def problems(text: str, **more: Any) -> list[tuple[str, str, str]]:
+    with pytest.raises(ConfigError) as caught:
+        read(text, **more)
+    return [tuple(problem) for problem in caught.value.problems]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "hub:\n", "{}", "hub: {}\n"])
+def test_nothing_said_means_the_defaults(text: str) -> None:
+    assert read(text) == {"hub": Hub(), "tasks": Tasks()}
+
+
+def test_values_arrive_in_their_types() -> None:
+    said = read("hub:\n  websocket: {port: 1, idleAfter: 5m}\n  names: [a, b]\ntasks: {flush: 250ms}\n")
+    assert said["hub"] == Hub(websocket=Websocket(port=1, idle_after=Duration(300)), names=("a", "b"))
+    assert said["tasks"].flush == 0.25
+    assert isinstance(said["tasks"].flush, Duration)
+
+
+def test_all_problems_are_said_at_once_with_line_and_path() -> None:
+    text = """hub:
+  websocket:
+    port: 100000
+    idleAfter: soon
+  names: [a, 1]
+tasks:
+  flush: "1"
+  flusch: 2s
+  flush: 3s
+hubb:
+  port: 1
+"""
+    assert problems(text) == [
+        ("line 3", "hub.websocket.port", "100000 is not a port; give 1 to 65535"),
+        ("line 4", "hub.websocket.idleAfter", '"soon" is not a duration; write one like 30s, 5m or 1h'),
+        ("line 5", "hub.names", "['a', 1] does not fit: expected `str`, got `int` - at `$[1]`"),
+        ("line 8", "tasks.flusch", "no such setting; did you mean flush?"),
+        ("line 9", "tasks.flush", "stands twice, first in line 7; take one away"),
+        ("line 10", "hubb", "no such section; did you mean hub?"),
+    ]
+
+
+def test_the_text_for_people_counts_and_lists_in_the_order_of_the_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("tasks:\n  flush: 1\nhub:\n  open: maybe\n")
+    assert str(caught.value).splitlines() == [
+        "cloud.yaml has 2 problems:",
+        '  line 2   tasks.flush: "1" has no unit; write 1s',
+        "  line 4   hub.open: 'maybe' does not fit: expected `bool`, got `str`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("hub: [1, 2", "line 1", "not YAML: "),
+        ("a: b: c", "line 1", "not YAML: mapping values are not allowed here"),
+        ("\ttab: 1", "line 1", "not YAML: "),
+        ("- a\n- b\n", "line 1", "expected settings below it"),
+        ("hub: yes please", "line 1", "expected settings below it"),
+        ("hub: !!python/object/apply:os.system [id]", "line 1", "expected settings below it"),
+        ("tasks: {version: !!python/object/apply:os.system [id]}", "line 1", "cannot be read"),
+        ("hub: \x00", "file", "not YAML: "),
+    ],
+)
+def test_what_is_not_settings_is_refused(text: str, where: str, said: str) -> None:
+    found = problems(text)
+    assert found[0][0] == where
+    assert found[0][2].startswith(said)
+
+
+def test_an_unquoted_version_that_yaml_takes_for_a_number_is_refused_not_changed() -> None:
+    assert problems("tasks: {version: 1.20}") == [
+        ("line 1", "tasks.version", "1.2 does not fit: expected `str`, got `float`")
+    ]
+
+
+def test_the_environment_overrides_the_file_and_flags_override_both() -> None:
+    text = "hub: {websocket: {port: 1}}\ntasks: {flush: 1s}"
+    environment = {"BEEHIVE_HUB_WEBSOCKET_PORT": "2", "BEEHIVE_TASKS_FLUSH": "2s", "BEEHIVE_PORT_10000_TCP": "tcp://1"}
+    said = read(text, environment, {"tasks.flush": "3s"})
+    assert (said["hub"].websocket.port, said["tasks"].flush) == (2, 3)
+
+
+def test_a_wrong_value_names_the_variable_or_the_flag() -> None:
+    assert problems("", environment={"BEEHIVE_TASKS_FLUSH": "2"}, flags={"hub.open": "maybe", "hub.opne": "true"}) == [
+        ("--hub.open", "hub.open", "'maybe' does not fit: expected `bool`, got `str`"),
+        ("BEEHIVE_TASKS_FLUSH", "tasks.flush", '"2" has no unit; write 2s'),
+        ("flag", "hub.opne", "no such setting; did you mean hub.open?"),
+    ]
+
+
+def test_every_setting_has_a_variable() -> None:
+    assert environment_names(Hub, "hub") == {
+        "BEEHIVE_HUB_WEBSOCKET_PORT": "hub.websocket.port",
+        "BEEHIVE_HUB_WEBSOCKET_IDLEAFTER": "hub.websocket.idleAfter",
+        "BEEHIVE_HUB_NAMES": "hub.names",
+        "BEEHIVE_HUB_OPEN": "hub.open",
+    }
+
+
+@given(st.text(max_size=200))
+def test_no_text_makes_it_fail_in_any_other_way(text: str) -> None:
+    try:
+        read(text)
+    except ConfigError as error:
+        assert error.problems  # noqa: PT017 - most texts are configuration, and then nothing is raised
+
+
+@given(st.floats(0.001, 10_000).map(lambda seconds: round(seconds, 3)), st.sampled_from(["ms", "s", "m", "h", "d"]))
+def test_a_duration_is_what_was_written(number: float, unit: str) -> None:
+    factor = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[unit]
+    assert Duration.parse(f"{number:f}{unit}") == pytest.approx(number * factor)
+
+
+@pytest.mark.parametrize("wrong", ["", "s", "1 s", "-1s", "1sec", "1S", "1e3s", None, True, [], "٣s"])
+def test_what_is_not_a_duration_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match=r"duration|unit"):
+        Duration.parse(wrong)
+
+
+def test_the_sections_really_use_camel_case() -> None:
+    assert [field.encode_name for field in msgspec.structs.fields(Websocket)] == ["port", "idleAfter"]
