@@ -10,7 +10,6 @@ line to ``PROGRAMS``.
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.real.running.go import BuildError, find_go, go_environment, install_go
+
 SERVERS = Path(__file__).resolve().parent.parent / "servers"
-GO_AT_LEAST = (1, 26)
-"""The oldest Go that the modules' ``go`` lines allow."""
-
-
-class BuildError(Exception):
-    """A program can't be built on this machine; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +68,6 @@ def cache_folder() -> Path:
     return Path(base) / "beehive" / "servers"
 
 
-def find_go() -> Path:
-    """A Go that is new enough: the one beside this Python (make setup puts it there if need be), else the machine's."""
-    seen = []
-    for place in (shutil.which("go", path=str(Path(sys.executable).parent)), shutil.which("go")):
-        if place is None:
-            continue
-        answer = subprocess.run(
-            [place, "env", "GOVERSION"], capture_output=True, text=True, env=_go_environment(), check=False
-        )
-        found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-        if found and (int(found[1]), int(found[2])) >= GO_AT_LEAST:
-            return Path(place)
-        seen.append(f"{place} is {answer.stdout.strip() or 'broken'}")
-    wanted = ".".join(map(str, GO_AT_LEAST))
-    raise BuildError(
-        f"No Go {wanted} or newer here ({'; '.join(seen) or 'none at all'}): run `make go`, or install one."
-    )
-
-
 def build(program: Program) -> Path:
     """The executable of ``program``, built now unless it is there. Several builders at once wait for each other."""
     target = program.path()
@@ -106,33 +82,20 @@ def build(program: Program) -> Path:
 def _compile(program: Program, folder: Path) -> None:
     go = find_go()
     flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in sorted(program.values.items()))])
+    for broken_off in folder.parent.glob(f".{program.name}-*/"):
+        shutil.rmtree(broken_off, ignore_errors=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        command: list[str | Path] = [
-            go,
-            "build",
-            "-trimpath",
-            "-mod=readonly",
-            "-ldflags",
-            flags,
-            "-o",
-            beside / program.name,
-            program.package,
-        ]
-        done = subprocess.run(
-            command, cwd=SERVERS / program.module, env=_go_environment(), capture_output=True, text=True, check=False
-        )
+        options = ["-trimpath", "-mod=readonly", "-buildvcs=false", f"-ldflags={flags}", f"-o={beside / program.name}"]
+        command: list[str | Path] = [go, "build", *options, program.package]
+        where = SERVERS / program.module
+        done = subprocess.run(command, cwd=where, env=go_environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{program.name} {program.version} does not build:\n{done.stderr.strip()[-2000:]}")
         beside.chmod(0o755)
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-def _go_environment() -> dict[str, str]:
-    # Without C there is nothing to install for it, and the programs run on any Linux root.
-    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
 
 
 @contextmanager
@@ -148,17 +111,23 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--list"]:
         sys.stdout.writelines(f"{program.path()}\n" for program in PROGRAMS)
         return 0
-    for program in (p for p in PROGRAMS if not p.path().exists()):
-        began = time.monotonic()
-        sys.stderr.write(f"building {program.name} {program.version} … ")
-        sys.stderr.flush()
-        try:
-            build(program)
-        except BuildError as problem:
-            sys.stderr.write(f"failed\n{problem}\n")
-            return 1
-        sys.stderr.write(f"{time.monotonic() - began:.0f} s\n")
+    try:
+        for program in PROGRAMS:
+            if not program.path().exists():
+                _build_aloud(program)
+    except BuildError as problem:
+        sys.stderr.write(f"failed\n{problem}\n")
+        return 1
     return 0
+
+
+def _build_aloud(program: Program) -> None:
+    began = time.monotonic()
+    sys.stderr.write(f"building {program.name} {program.version} … ")
+    sys.stderr.flush()
+    install_go()
+    build(program)
+    sys.stderr.write(f"{time.monotonic() - began:.0f} s\n")
 
 
 if __name__ == "__main__":
