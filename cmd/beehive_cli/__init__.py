@@ -1,0 +1,24 @@
+"""The front door: one executable under four names.
+
+`beehive` is the whole of it; `cloudcore` means `beehive --mode cloud`, `edgecore` means `beehive --mode edge`, and
+`keadm` is the tool that changes a host. Argument parsing and exit codes, no logic.
+"""
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Look at the name that it was called by, run, and exit."""
+    name = Path(sys.argv[0]).name
+    arguments = sys.argv[1:]
+    if name == "keadm":
+        from beehive_cli.keadm import run as keadm  # noqa: PLC0415 - start fast: import what is used
+
+        sys.exit(keadm(arguments))
+    mode = {"cloudcore": "cloud", "edgecore": "edge"}.get(name)
+    if mode:
+        arguments = ["--mode", mode, *arguments]
+    from beehive_cli.root import run  # noqa: PLC0415
+
+    sys.exit(run(arguments))

@@ -1,0 +1,63 @@
+"""Commands that show what this program is: `routes`, `crd`, `config`."""
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from beehive import runtime
+from beehive.config import Duration
+from beehive_cli.serve import read
+from modules.console.routes import mermaid, table
+from modules.registry import MODULES
+
+
+@click.command()
+@click.option("--mermaid", "diagram", is_flag=True, help="As a Mermaid diagram.")
+@click.option("--mode", type=click.Choice(["cloud", "edge"]), help="One mode only.")
+def routes(diagram: bool, mode: str | None) -> None:
+    """Print which module says what to which."""
+    for one in [mode] if mode else ["cloud", "edge"]:
+        click.echo(mermaid(MODULES, one) if diagram else table(MODULES, one))
+
+
+@click.command()
+def crd() -> None:
+    """Print the CustomResourceDefinition: beehive crd | kubectl apply -f -"""
+    from beehive.api.crd import crd as definition  # noqa: PLC0415
+
+    click.echo(yaml.safe_dump(definition(), sort_keys=False, width=120), nl=False)
+
+
+@click.group()
+def config() -> None:
+    """Check or show the configuration."""
+
+
+@config.command()
+@click.argument("file", required=False)
+def check(file: str | None) -> None:
+    """Say all that is wrong with FILE, the environment included."""
+    runtime.configuration.load(runtime.sections(MODULES), read(file, {}))
+    click.echo(f"{file or 'The configuration'} is good.")
+
+
+@config.command()
+@click.argument("file", required=False)
+def show(file: str | None) -> None:
+    """Print every setting as it is in force: FILE, the environment, the defaults."""
+    settings = runtime.configuration.load(runtime.sections(MODULES), read(file, {}))
+    yaml.safe_dump(
+        {name: _plain(msgspec.to_builtins(section, enc_hook=str)) for name, section in settings.items()},
+        sys.stdout, sort_keys=False,
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(below) for below in value]
+    return f"{float(value):g}s" if isinstance(value, Duration) else value
