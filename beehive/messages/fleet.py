@@ -24,7 +24,7 @@ class NodeOffline(Event, frozen=True, kw_only=True, gc=False, tag="fleet.node-of
 
 
 class Tell(Command, frozen=True, kw_only=True, gc=False, tag="fleet.tell"):
-    """taskmanager: say this to a node. Not delivered when it has no session; the next look says it again."""
+    """taskmanager: say this to a node. If lost, or the node has no session: the next look says it again."""
 
     node: str
     body: Downstream

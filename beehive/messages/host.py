@@ -18,7 +18,8 @@ class RunStep(Command, frozen=True, kw_only=True, gc=False, tag="host.run-step")
 
 
 class WatchStep(Command, frozen=True, kw_only=True, gc=False, tag="host.watch-step"):
-    """taskmanager (edge), after a restart: the step's unit still runs; say StepDone when it ends."""
+    """taskmanager (edge), after a restart: the step's unit still runs; say StepDone when it ends. If lost:
+    `resume` says it again."""
 
     job: str
     uid: str
@@ -28,7 +29,8 @@ class WatchStep(Command, frozen=True, kw_only=True, gc=False, tag="host.watch-st
 
 
 class StopStep(Command, frozen=True, kw_only=True, gc=False, tag="host.stop-step"):
-    """taskmanager (edge), when the cloud cancelled: end a Check, a wait or a BackUp; nothing happens in Upgrade."""
+    """taskmanager (edge), when the cloud cancelled: end a Check, a wait or a BackUp; nothing happens in Upgrade.
+    If lost: the step ends by itself, and the record says that it was cancelled."""
 
     uid: str
     attempt: int

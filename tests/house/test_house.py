@@ -1,0 +1,120 @@
+"""The house keeps its own rules: sizes, names, places. Each test names the files that break one."""
+
+import ast
+import re
+import statistics
+from importlib.metadata import distributions
+
+import pytest
+
+from tests.house.tree import SOURCE, TOP, functions, relative, tracked
+
+PYTHON = tracked(*SOURCE, ending=".py")
+
+
+def test_there_is_a_house_to_look_at() -> None:
+    assert len(PYTHON) > 50
+
+
+def test_no_file_is_longer_than_300_lines() -> None:
+    counted = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in PYTHON}
+    assert {name: lines for name, lines in counted.items() if lines > 300} == {}
+
+
+def test_functions_are_short() -> None:
+    measured = [function for path in PYTHON for function in functions(path)]
+    lengths = sorted(function.lines for function in measured)
+    assert [function for function in measured if function.lines > 50] == []
+    assert statistics.median(lengths) <= 9
+    assert lengths[int(len(lengths) * 0.9)] <= 30
+
+
+@pytest.mark.parametrize("word", ["utils", "util", "helpers", "helper", "common", "misc"])
+def test_nothing_is_named_for_not_having_a_name(word: str) -> None:
+    assert [relative(path) for path in PYTHON if word in path.with_suffix("").parts] == []
+
+
+def test_cmd_has_no_init_and_hides_no_package() -> None:
+    """`pdb` imports the standard module `cmd`: with an __init__.py ours would win (architecture.md 8)."""
+    assert not (TOP / "cmd" / "__init__.py").exists()
+    ours = {path.name for path in (TOP / "cmd").iterdir()} - {"__pycache__"}
+    assert ours == {"beehive_cli"}
+
+
+def test_no_dependency_brings_a_package_of_our_names() -> None:
+    ours = ("beehive", "modules", "beehive_cli")
+    clashes = [
+        f"{found.metadata['Name']}: {file}"
+        for found in distributions()
+        if found.metadata["Name"] != "beehive"
+        for file in found.files or ()
+        if file.parts[0].removesuffix(".py") in ours
+    ]
+    assert clashes == []
+
+
+def test_nothing_builds_a_shell_command() -> None:
+    shells = re.compile(
+        r"shell\s*=\s*True|os\.system|os\.popen|create_subprocess_shell|['\"](ba)?sh['\"],\s*['\"]-c['\"]"
+    )
+    found = [relative(path) for path in PYTHON if shells.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+ALLOWED_BREADTH = {
+    "beehive/supervisor.py": "the supervisor",
+    "modules/upgrader/tool": "the tool",
+    "modules/cloudhub": "seam: one request or one message of a peer",
+    "modules/admission": "seam: one webhook request",
+    "modules/taskmanager": "seam: one job's plan",
+    "modules/demo": "the demo's own server, a seam per request",
+}
+"""Where `except Exception` may stand (architecture.md 9)."""
+
+
+def test_everything_is_caught_only_where_one_bad_thing_must_spoil_only_itself() -> None:
+    broad = [
+        relative(path)
+        for path in PYTHON
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type)
+    ]
+    assert [name for name in broad if not name.startswith(tuple(ALLOWED_BREADTH))] == []
+
+
+def _catches_everything(kind: ast.expr | None) -> bool:
+    if isinstance(kind, ast.Tuple):
+        return any(_catches_everything(one) for one in kind.elts)
+    return kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException"))
+
+
+def test_nothing_names_a_registry_a_lock_of_it_or_a_place_of_one_machine() -> None:
+    """A clone must work anywhere; addresses belong to the machine's own settings."""
+    words = ("pypi" + ".org", "files.python" + "hosted", "proxy." + "golang", "registry." + "npmjs", "/wo" + "rk/")
+    texts = [path for path in tracked() if path.suffix in {".py", ".md", ".toml", ".lock", ".yaml", ".sh", ".mod", ""}]
+    found = [
+        f"{relative(path)}: {word}"
+        for path in texts
+        for word in words
+        if word in path.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert found == []
+    assert not (TOP / "uv.lock").exists()
+
+
+def test_every_kubeedge_vector_is_used_by_a_test() -> None:
+    vectors = TOP.parent / "shared" / "vectors" / "kubeedge"
+    assert vectors.is_dir(), f"the vectors are expected at {vectors}"
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in tracked("tests", ending=".py"))
+    names = [path.name for path in vectors.glob("*.json")]
+    assert len(names) > 30
+    assert [name for name in names if name not in tests and not _globbed(name, tests)] == []
+
+
+def _globbed(name: str, tests: str) -> bool:
+    """A test may take a whole family, as `ws_*.json`."""
+    return any(
+        pattern in tests and name.startswith(pattern.removesuffix("*.json"))
+        for pattern in ("ws_*.json", "admission_*.json", "file_upgrade_report_*.json", "rule_*.json", "cr_*.json",
+                        "http_post_*.json", "captured_*.json")
+    )  # fmt: skip
