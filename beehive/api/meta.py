@@ -25,12 +25,17 @@ class Condition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     """metav1.Condition: the transition time moves only when the status flips."""
 
     type: str
+    """Name of the condition, such as Complete."""
     status: str
-    """`True`, `False` or `Unknown`."""
+    """True, False or Unknown."""
     reason: str = ""
+    """Why, as one word."""
     message: str = ""
+    """Why, as a sentence."""
     last_transition_time: str = ""
+    """When the status last changed. RFC 3339, UTC."""
     observed_generation: int = 0
+    """Generation of the spec that it speaks of."""
 
 
 class Status(Struct, frozen=True, kw_only=True, rename="camel"):

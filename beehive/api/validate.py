@@ -5,7 +5,7 @@ of product.md 3.1, each naming its field. An empty list is a valid job.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -116,11 +116,10 @@ def _value(where: str, value: str) -> Iterator[str]:
 
 
 def _digests(pins: ImageDigests) -> Iterator[str]:
-    named: Mapping[str, str] = {"amd64": pins.amd64 or "", "arm64": pins.arm64 or "", **(pins.digests or {})}
-    for architecture, digest in named.items():
+    for architecture, digest in pins.by_architecture().items():
         if not is_text(architecture, limits.ARCHITECTURE, limits.LONGEST_LABEL):
             yield f"spec.imageDigestGatter.digests: {_quoted(architecture)} cannot be the name of an architecture"
-        elif digest and not is_text(digest, limits.DIGEST, limits.LONGEST_DIGEST):
+        elif not is_text(digest, limits.DIGEST, limits.LONGEST_DIGEST):
             yield (
                 f"spec.imageDigestGatter: {_quoted(digest)} for {architecture} is no digest; "
                 "write sha256: and 64 digits of 0-9 and a-f"
