@@ -1,0 +1,72 @@
+"""What people see of a job: a table of its nodes, a bar, and the last sentence. Pure: objects in, text out."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from beehive.api import nodeupgradejob as api
+from beehive.api.nodeupgradejob import JobStatus, NodeEntry, NodeUpgradeJob
+
+COLOURS = {
+    api.SUCCESSFUL: "green", api.FAILURE: "red", api.UNKNOWN: "red", api.SKIPPED: "yellow", api.IN_PROGRESS: "yellow",
+}  # fmt: skip
+"""Colour by meaning only: green done, yellow waiting, red failed (experience.md)."""
+
+_BAR = 36
+
+
+class Row(NamedTuple):
+    """One node on the screen."""
+
+    node: str
+    phase: str
+    step: str
+    before: str
+    running: str
+    why: str
+
+
+HEADER = Row("NODE", "PHASE", "STEP", "FROM", "RUNNING", "WHY")
+
+
+def row(entry: NodeEntry, running: str, why: str) -> Row:
+    """The line of one entry; `running` is what runs there now as far as known, `why` its sentence."""
+    flow = entry.action_flow or ()
+    step = flow[-1].action if flow else "-"
+    return Row(entry.node_name, entry.phase, step, entry.historic_version or "-", running or "-", why)
+
+
+def lines(rows: Sequence[Row], width: int = 100) -> list[str]:
+    """A table without borders that fits `width`; the last column is cut with an ellipsis."""
+    table = [HEADER, *rows]
+    widths = [max(len(one[column]) for one in table) for column in range(len(HEADER) - 1)]
+    drawn = []
+    for one in table:
+        start = "  ".join(f"{text:<{size}}" for text, size in zip(one, widths, strict=False))
+        drawn.append(_cut(f" {start}  {one.why}".rstrip(), width))
+    return drawn
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def bar(status: JobStatus, tolerated: int, seconds: float) -> str:
+    """`████░░ 4/5   1 failed (tolerance 2)   00:09`."""
+    closed = status.total - status.pending - status.in_progress
+    full = round(_BAR * closed / status.total) if status.total else 0
+    failed = status.failed + status.unknown
+    minutes, rest = divmod(int(seconds), 60)
+    drawn = "█" * full + "░" * (_BAR - full)
+    return f" {drawn}  {closed}/{status.total}   {failed} failed (tolerance {tolerated})   {minutes:02}:{rest:02}"
+
+
+def summary(job: NodeUpgradeJob, seconds: float) -> str:
+    """The last sentence: what came of it, counted by outcome."""
+    status = job.status
+    rolled_back = sum(one.reason_code == "RolledBack" for one in status.node_status or ())
+    counts = (
+        (status.successful, "upgraded"), (rolled_back, "rolled back"), (status.failed - rolled_back, "failed"),
+        (status.unknown, "unknown"), (status.skipped, "skipped"),
+    )  # fmt: skip
+    told = ", ".join(f"{count} {what}" for count, what in counts if count)
+    return f" Done in {seconds:.1f} s: {told or 'nothing to do'}. Job {job.metadata.name} is {status.phase}."
