@@ -12,7 +12,7 @@ import msgspec
 from beehive.errors import Refused, Unavailable
 from modules.upgrader.images.images import Images, NotFound
 from modules.upgrader.images.layout import LayoutImages, read_all
-from modules.upgrader.images.manifest import CONFIG_TYPES, LAYER_TYPES, MANIFEST_TYPES, Config, Descriptor
+from modules.upgrader.images.manifest import CONFIG, CONFIG_TYPES, LAYER_TYPES, MANIFEST_TYPES, Descriptor, decode
 from modules.upgrader.images.reference import Repository, parse_repository
 from modules.upgrader.images.request import Limits
 from modules.upgrader.images.tar import TarReader
@@ -77,7 +77,6 @@ class _Saved(msgspec.Struct, rename="pascal"):
 
 
 _SAVED = msgspec.json.Decoder(tuple[_Saved, ...])
-_CONFIG = msgspec.json.Decoder(Config)
 
 
 class DockerImages:
@@ -107,10 +106,8 @@ class DockerImages:
             raise NotFound(f"{self.name} comes from 'docker save' and keeps no digest; use an OCI archive for a pin.")
         saved = self._saved(reference)
         config = self._blob(saved.config, CONFIG_TYPES[1], "")
-        try:
-            diff_ids = _CONFIG.decode(read_all(self._blobs[config.digest], self._limits.document)).rootfs.diff_ids
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refused(f"{self.name} has a configuration that cannot be read: {error}.") from error
+        body = read_all(self._blobs[config.digest], self._limits.document)
+        diff_ids = decode(CONFIG, body, "The image's configuration").rootfs.diff_ids
         if len(diff_ids) != len(saved.layers):
             raise Refused(f"{self.name} is broken: its configuration names another number of layers.")
         pairs = zip(saved.layers, diff_ids, strict=True)
@@ -119,11 +116,8 @@ class DockerImages:
         return msgspec.json.encode(manifest), MANIFEST_TYPES[1]
 
     def _saved(self, tag: str) -> _Saved:
-        try:
-            images = _SAVED.decode(read_all(self._files.find("manifest.json"), self._limits.document))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refused(f"{self.name} has a manifest.json that cannot be read: {error}.") from error
-        for image in images:
+        body = read_all(self._files.find("manifest.json"), self._limits.document)
+        for image in decode(_SAVED, body, f"manifest.json of {self.name}"):
             for name in image.repo_tags or ():
                 repository, _, found = name.rpartition(":")
                 if found == tag and parse_repository(repository) == self._repository:

@@ -62,7 +62,7 @@ def read_token(body: bytes) -> str:
     """The token in a token server's answer."""
     try:
         answer = _TOKEN.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused("The registry's token server answered with something that is no token.") from error
     token = answer.token or answer.access_token
     if not re.fullmatch(r"[\x21-\x7e]+", token):

@@ -3,7 +3,7 @@
 OCI image specification 1.1 and Docker's schema 2, which differ in media types only.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -101,10 +101,19 @@ class _Kind(msgspec.Struct, frozen=True, rename="camel"):
     layers: msgspec.Raw = msgspec.Raw()
 
 
+_T = TypeVar("_T")
 _INDEX = msgspec.json.Decoder(Index)
 _MANIFEST = msgspec.json.Decoder(Manifest)
-_CONFIG = msgspec.json.Decoder(Config)
+CONFIG: Final = msgspec.json.Decoder(Config)
 _KIND = msgspec.json.Decoder(_Kind)
+
+
+def decode(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
+    """Read JSON that a stranger wrote; brackets without end are a RecursionError to msgspec."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(f"{what} cannot be read: {error}.") from error
 
 
 def architecture_of(kernel_name: str) -> str:
@@ -119,13 +128,11 @@ def read_document(body: bytes, declared: str = "") -> Index | Manifest:
 
     A document that could be read as both is refused, for two clients would then install two different images.
     """
-    try:
-        kind = _KIND.decode(body)
-        if bool(bytes(kind.manifests)) == bool(bytes(kind.layers)):
-            raise Refused(_strange(kind))
-        document = _INDEX.decode(body) if not bytes(kind.layers) else _MANIFEST.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"The image's manifest cannot be read: {error}.") from error
+    what = "The image's manifest"
+    kind = decode(_KIND, body, what)
+    if bool(bytes(kind.manifests)) == bool(bytes(kind.layers)):
+        raise Refused(_strange(kind))
+    document = decode(_MANIFEST, body, what) if bytes(kind.layers) else decode(_INDEX, body, what)
     fitting = INDEX_TYPES if isinstance(document, Index) else MANIFEST_TYPES
     for media_type in filter(None, (kind.media_type, declared)):
         if media_type in INDEX_TYPES + MANIFEST_TYPES and media_type not in fitting:
@@ -193,10 +200,7 @@ def check_manifest(manifest: Manifest, limits: Limits) -> int:
 
 def read_config(body: bytes, manifest: Manifest, architecture: str) -> Config:
     """Read the configuration and refuse an image whose label says one machine and whose content another."""
-    try:
-        config = _CONFIG.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"The image's configuration cannot be read: {error}.") from error
+    config = decode(CONFIG, body, "The image's configuration")
     wanted = acceptable(architecture)
     unsaid = config.os == "linux" and not config.variant and config.architecture == wanted[0][0]
     if not unsaid and _normal(config.os, config.architecture, config.variant) not in wanted:

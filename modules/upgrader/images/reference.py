@@ -22,6 +22,8 @@ _HOST = re.compile(
 _PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_WRITTEN = re.compile(r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-fA-F]{64})?")
+"""What may stand after a repository."""
 _VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+.][0-9A-Za-z.+-]+)?")
 _LONGEST = 255
 
@@ -53,7 +55,14 @@ def parse_repository(image: str) -> Repository:
         host = DEFAULT_HOST
     if host == DEFAULT_HOST and "/" not in path:
         path = f"library/{path}"
-    if len(image) > 2 * _LONGEST or len(path) > _LONGEST or not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
+    written = _WRITTEN.fullmatch(image.removeprefix(text) if image else "")
+    if (
+        not written
+        or len(image) > 2 * _LONGEST
+        or len(path) > _LONGEST
+        or not _HOST.fullmatch(host)
+        or not _PATH.fullmatch(path)
+    ):
         raise Refused(f"{image[:_LONGEST]!r} is not the name of an image; write one like {DEFAULT_REPOSITORY}.")
     return Repository(host.lower(), path)
 
