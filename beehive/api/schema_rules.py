@@ -34,11 +34,12 @@ def _rule(test: str, message: str, **more: Any) -> Schema:
 
 
 def _matches(pattern: str, message: str, longest: int, empty: bool = False) -> Schema:
-    """A text that matches as a whole; `empty`: or is empty."""
+    """A text that matches as a whole; `empty`: or is empty. The refusal repeats it, unless it cannot be printed."""
     test = f"self.matches(r'^({pattern})$')"
+    told = {"message": message, "messageExpression": f"'\"' + self + '\" is {message}'"}
     return {
         "maxLength": longest,
-        "x-kubernetes-validations": [_rule(f"self == '' || {test}" if empty else test, message)],
+        "x-kubernetes-validations": [{"rule": f"self == '' || {test}" if empty else test, **told}],
     }
 
 

@@ -1,9 +1,6 @@
 """Which jobs are refused, with which words; and KubeEdge's own verdicts beside ours."""
 
-import re
 import time
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -11,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive.api.changes import change_problems, creation_problems
-from beehive.api.nodeupgradejob import NodeEntry, NodeUpgradeJob, NodeUpgradeJobSpec
-from beehive.api.size import LARGEST_OBJECT, RESERVE, fits
-from beehive.api.tolerance import Tolerance, tolerance
+from beehive.api.nodeupgradejob import NodeUpgradeJob, NodeUpgradeJobSpec
 from beehive.api.validate import problems
 from beehive.api.version import numbers
 from tests.vectors import vector
@@ -187,48 +181,6 @@ def test_images_as_kubeedge_but_where_we_say_why(image: str, theirs: bool) -> No
     assert ours is (not theirs if image in OURS_DIFFER_IMAGE else theirs)
 
 
-def _kubeedge_phase(total: int, proc: int, fail: int, tolerate: str) -> str:
-    """Their calculation (spec/kubeedge.md 3.4), to show that the difference lies in our exactness alone."""
-    if total == 0:
-        return "Failure"
-    if proc > 0:
-        return "InProgress"
-    share = (Decimal(fail) / Decimal(total)).quantize(Decimal("0.01"), "ROUND_HALF_UP")
-    limit = Decimal(tolerate) if re.fullmatch(r"-?[0-9.]+", tolerate) else Decimal(0)
-    return "Failure" if fail > 0 and share > limit else "Completed"
-
-
-OURS_DIFFER_PHASE = {
-    (10, 1, ""): ("Completed", "the documented default is 0.1; theirs reads 0"),
-    (3, 1, "0.33"): ("Failure", "a third is more than 0.33; theirs rounds to 1 %"),
-    (3, 1, "0.333"): ("Failure", "a third is more than 0.333"),
-    (1000, 1, "0"): ("Failure", "one is more than none"),
-    (1000, 4, "0"): ("Failure", "four are more than none"),
-    (1000, 5, "0.005"): ("Completed", "five of a thousand are exactly 0.005"),
-    (10, 10, "2"): ("refused", "nothing is more than all"),
-    (10, 1, "abc"): ("refused", ""),
-    (10, 0, "abc"): ("refused", ""),
-    (10, 1, "-1"): ("refused", ""),
-    (10, 1, "10%"): ("Completed", "a percentage"),
-    (10, 1, "NaN"): ("refused", "theirs panics for ever"),
-    (10, 1, "Inf"): ("refused", "theirs panics for ever"),
-}
-
-
-@pytest.mark.parametrize("case", vector("rule_job_phase_from_counts"), ids=str)
-def test_phases_from_counts_as_kubeedge_but_where_we_say_why(case: dict[str, Any]) -> None:
-    total, proc, fail, tolerate, theirs = case.values()
-    if not theirs.startswith("PANIC"):
-        assert _kubeedge_phase(total, proc, fail, tolerate) == theirs
-    if total == 0 or proc:
-        return  # nothing to tolerate yet: the budget is not asked
-    try:
-        ours = "Failure" if tolerance(tolerate).exceeded(fail, total) else "Completed"
-    except ValueError:
-        ours = "refused"
-    assert ours == OURS_DIFFER_PHASE.get((total, fail, tolerate), (theirs, ""))[0]
-
-
 @pytest.mark.parametrize("name", ["cr_v1alpha2_nodeupgradejob_failure", "cr_v1alpha2_nodeupgradejob_in_progress"])
 def test_kubeedges_own_objects_are_good(name: str) -> None:
     job = msgspec.convert(vector(name), NodeUpgradeJob)
@@ -240,92 +192,6 @@ def test_kubeedges_own_objects_are_good(name: str) -> None:
 def test_kubeedges_own_history_of_a_job_is_good() -> None:
     for _, _, _, _, stored in vector("captured_nodeupgradejob_status_history"):
         assert problems(msgspec.convert(stored, NodeUpgradeJob).spec) == []
-
-
-# ---- tolerance ---------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**9), st.integers(1, 9), st.integers(0, 5000), st.integers(1, 5000))
-def test_tolerance_is_exact(digits: int, places: int, failed: int, total: int) -> None:
-    text = f"0.{digits % 10**places:0{places}}"
-    share = tolerance(text)
-    assert Fraction(*share) == Fraction(text)
-    assert share.exceeded(failed, total) is (Fraction(failed, total) > Fraction(text))
-    assert not share.exceeded(share.most(total), total)
-    assert share.exceeded(share.most(total) + 1, total)
-
-
-@given(st.text(max_size=20))
-def test_no_text_gives_a_share_outside_0_to_1(text: str) -> None:
-    try:
-        share = tolerance(text)
-    except ValueError:
-        return
-    assert 0 <= Fraction(*share) <= 1
-    assert isinstance(share, Tolerance)
-
-
-def test_percent_and_ratio_mean_the_same() -> None:
-    assert tolerance("12.5%") == tolerance("0.125")
-    assert tolerance("") == tolerance("0.1") == tolerance("10%")
-
-
-# ---- size --------------------------------------------------------------------------------------------------------
-
-
-def test_five_thousand_nodes_with_usual_names_fit_and_with_long_ones_do_not() -> None:
-    assert problems(spec(nodeNames=[f"edge-{i:05}" for i in range(5000)])) == []
-    (said,) = problems(spec(nodeNames=[f"{i:05}-{'x' * 80}" for i in range(5000)]))
-    assert said == (
-        "spec.nodeNames: the status of 5000 nodes with names of up to 86 characters would not fit into one object; "
-        "make several jobs"
-    )
-
-
-@given(st.integers(1, 5000), st.integers(1, 253), st.integers(200, 400_000))
-def test_what_fits_really_fits(count: int, longest: int, beside: int) -> None:
-    names = tuple("x" * longest for _ in range(count))
-    if fits(beside, names):
-        entry = NodeEntry(
-            node_name=names[0], phase="InProgress", reason_code="ConfirmationExpired", attempt=999, revision=999,
-            since="2026-11-29T20:31:07Z",
-        )  # fmt: skip
-        whole = beside + count * (len(msgspec.json.encode(entry)) + 1)
-        assert whole <= LARGEST_OBJECT
-        assert whole + RESERVE - count <= LARGEST_OBJECT
-
-
-# ---- creation and change -----------------------------------------------------------------------------------------
-
-
-def test_a_new_job_was_not_tried_before() -> None:
-    assert creation_problems(spec()) == []
-    assert creation_problems(spec(retry=3)) == ["spec.retry: a new job has not been tried; leave it out instead of 3"]
-
-
-CHANGES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
-    ({}, {}, []),
-    ({}, {"suspend": True, "abort": True}, []),
-    ({"suspend": True}, {"suspend": False, "retry": 1}, []),
-    ({"retry": 1}, {"retry": 7}, []),
-    ({}, {"version": "v1.23.2"}, ["spec fields are not allowed to update once it's created: version"]),
-    ({}, {"nodeNames": ["b"], "concurrency": 2},
-     ["spec fields are not allowed to update once it's created: nodeNames, concurrency"]),
-    ({"imageDigestGatter": {"amd64": A}}, {"imageDigestGatter": {"amd64": B}},
-     ["spec fields are not allowed to update once it's created: imageDigestGatter"]),
-    ({}, {"imageDigestGatter": {}}, []),
-    ({}, {"checkItems": []}, []),
-    ({"abort": True}, {"abort": False}, ["spec.abort: an abort cannot be taken back; make a new job"]),
-    ({"retry": 2}, {"retry": 1}, ["spec.retry: it may only grow; it is 2"]),
-    ({"abort": True}, {"abort": True, "retry": 1}, ["spec.retry: an aborted job is not tried again; make a new job"]),
-    ({}, {"retry": 2**31}, [f"spec.retry: {2**31} is out of range; give 0 to {2**31 - 1}"]),
-    ({"version": "bad", "concurrency": -3}, {"version": "bad", "concurrency": -3, "suspend": True}, []),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("old", "new", "said"), CHANGES, ids=str)
-def test_what_may_change(old: dict[str, Any], new: dict[str, Any], said: list[str]) -> None:
-    assert change_problems(spec(**old), spec(**new)) == said
 
 
 @given(st.text(min_size=0, max_size=40))
