@@ -1,0 +1,75 @@
+"""Settings of the informer."""
+
+from msgspec import Struct
+
+from beehive.config import Duration
+from beehive.errors import ConfigError, Problem
+
+
+class Lease(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Lease by which one process is chosen to plan, dispatch and write."""
+
+    name: str = "beehive"
+    """Name of the Lease in our namespace."""
+    identity: str = ""
+    """How this process calls itself in the Lease; default: the host's name and a random id of this process."""
+    duration: Duration = Duration(15)
+    """Others take over when a holder was silent for this long; at least 1s, rounded up to whole seconds."""
+    renew_deadline: Duration = Duration(10)
+    """The holder stops writing when it could not renew for this long; less than `duration`. Default 10s."""
+    retry_period: Duration = Duration(2)
+    """Time between two looks at the Lease, and between two renewals. Default 2s."""
+
+
+class Config(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where kube-apiserver is, who we are there, and how patient we are with it.
+
+    Without `server` and `kubeconfig`: the Pod's own ServiceAccount, else `$KUBECONFIG`, else `~/.kube/config`.
+    """
+
+    server: str = ""
+    """URL of kube-apiserver, such as `https://10.0.0.1:6443`; then `tokenFile` and `caFile` say how to reach it."""
+    token_file: str = ""
+    """File with a bearer token, read again when it changes; only with `server`."""
+    ca_file: str = ""
+    """File with the CA certificates that kube-apiserver's certificate must come from; default: the system's."""
+    kubeconfig: str = ""
+    """A kubeconfig file, instead of `server`."""
+    context: str = ""
+    """A context in the kubeconfig; default: its current one."""
+    namespace: str = "kubeedge"
+    """Where our Secrets and our Lease are."""
+    leader_election: bool = True
+    """False: this process leads without asking; only where no second one can exist."""
+    lease: Lease = Lease()
+    request_timeout: Duration = Duration(8)
+    """A request that was not answered after this counts as unanswered. Default 8s."""
+    list_timeout: Duration = Duration(60)
+    """The same for one page of a list. Default 60s."""
+    watch_timeout: Duration = Duration(30)
+    """A watch is renewed after this; half of it more without a byte and the connection counts as dead. Default 30s."""
+    writes: int = 64
+    """Writes to Nodes in flight at once."""
+
+
+def checked(config: Config) -> Config:
+    """The same, if its settings fit each other. Raises ConfigError with all problems."""
+    terms, problems = config.lease, []
+    if not 0 < terms.retry_period < terms.renew_deadline < terms.duration:
+        text = "retryPeriod must be less than renewDeadline, and that less than duration"
+        problems.append(Problem("setting", "informer.lease", text))
+    if terms.duration < 1:
+        problems.append(Problem("setting", "informer.lease.duration", "must be at least 1s"))
+    if config.server and config.kubeconfig:
+        problems.append(Problem("setting", "informer.server", "give server or kubeconfig, not both"))
+    if (config.token_file or config.ca_file) and not config.server:
+        problems.append(Problem("setting", "informer.server", "tokenFile and caFile need it; give the URL"))
+    if config.writes < 1:
+        problems.append(Problem("setting", "informer.writes", "must be at least 1"))
+    for name in ("request_timeout", "list_timeout", "watch_timeout"):
+        if getattr(config, name) < 0.1:
+            first, _, second = name.partition("_")
+            problems.append(Problem("setting", f"informer.{first}{second.title()}", "must be at least 100ms"))
+    if problems:
+        raise ConfigError("configuration", problems)
+    return config
