@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.real.running import leftovers
-from tests.real.running.etcd import Etcd
 from tests.real.running.processes import Daemon, PortTakenError, StartError, free_ports, wait_until, with_free_ports
+from tests.real.running.store import Etcd
 
 SLEEP = ("sleep", "600")
 

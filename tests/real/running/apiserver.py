@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import trustme
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from tests.real.running.build import KUBE_APISERVER, KUBECTL
-from tests.real.running.etcd import Etcd
+from tests.real.running.keys import serving_certificate, signing_key
 from tests.real.running.processes import Daemon, with_free_ports
+from tests.real.running.store import Etcd
 
 _FLAGS = (
     "--bind-address=127.0.0.1",
@@ -61,10 +58,10 @@ class ApiServer:
         self.url = f"https://127.0.0.1:{port}"
         self.admin_token = secrets.token_hex(16)
         self._folder = folder
-        self.ca_file, serving = folder / "ca.crt", _certificates(folder)
+        self.ca_file, serving = folder / "ca.crt", serving_certificate(folder)
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
-        key = _signing_key(folder)
+        key = signing_key(folder)
         argv: list[str | Path] = [
             KUBE_APISERVER.path(),
             *_FLAGS,
@@ -202,23 +199,6 @@ class ApiServer:
             if found and all(f'{key}="{value}"' in found[1] for key, value in labels.items()):
                 total += float(found[2])
         return int(total)
-
-
-def _certificates(folder: Path) -> list[str]:
-    authority = trustme.CA()
-    leaf = authority.issue_cert("127.0.0.1", "localhost", "kubernetes.default.svc")
-    authority.cert_pem.write_to_path(str(folder / "ca.crt"))
-    leaf.cert_chain_pems[0].write_to_path(str(folder / "serving.crt"))
-    leaf.private_key_pem.write_to_path(str(folder / "serving.key"))
-    return [f"--tls-cert-file={folder / 'serving.crt'}", f"--tls-private-key-file={folder / 'serving.key'}"]
-
-
-def _signing_key(folder: Path) -> Path:
-    path = folder / "service-accounts.key"
-    key = ec.generate_private_key(ec.SECP256R1())
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
-    return path
 
 
 def remove_folder(folder: Path) -> None:

@@ -1,80 +1,16 @@
-"""Real etcd: one member without TLS for kube-apiserver, or several with mutual TLS as K3s runs them."""
+"""Real etcd as K3s runs it: several members with mutual TLS."""
 
 import json
 import shutil
 import ssl
-import subprocess
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
 
-from tests.real.running.build import ETCD, ETCDCTL
+from tests.real.running.build import ETCD
 from tests.real.running.processes import Daemon, free_ports, wait_until, with_free_ports
-
-
-class EtcdctlError(AssertionError):
-    """etcdctl ended with an error; the text is its own."""
-
-
-def _etcdctl(arguments: tuple[str, ...]) -> str:
-    done = subprocess.run([ETCDCTL.path(), *arguments], capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode:
-        raise EtcdctlError(f"etcdctl {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _healthy(url: str, context: ssl.SSLContext | None = None) -> bool:
-    with urllib.request.urlopen(f"{url}/health", timeout=2, context=context) as answer:
-        return b'"true"' in answer.read()
-
-
-class Etcd:
-    """One member, no TLS, no fsync: the store under a kube-apiserver. ``url`` is where it answers."""
-
-    def __init__(self, folder: Path, ports: list[int]) -> None:
-        client, peer = (f"http://127.0.0.1:{port}" for port in ports)
-        self.url = client
-        self._data = folder / "etcd"
-        argv: list[str | Path] = [
-            ETCD.path(),
-            "--name=store",
-            f"--data-dir={self._data}",
-            "--unsafe-no-fsync",
-            "--log-level=warn",
-        ]
-        argv += [f"--listen-client-urls={client}", f"--advertise-client-urls={client}"]
-        argv += [
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=store={peer}",
-        ]
-        self.process = Daemon("etcd", argv, folder)
-
-    @classmethod
-    def started(cls, folder: Path) -> "Etcd":
-        """A new empty store in ``folder``, ready."""
-
-        def start(ports: list[int]) -> Etcd:
-            etcd = cls(folder, ports)
-            etcd.start()
-            return etcd
-
-        return with_free_ports(start, 2)
-
-    def start(self) -> None:
-        """Starts it, also again after ``stop``, on the same ports with the same data."""
-        self.process.start(lambda: _healthy(self.url))
-
-    def ctl(self, *arguments: str) -> str:
-        """What etcdctl prints."""
-        return _etcdctl((f"--endpoints={self.url}", *arguments))
-
-    def remove(self) -> None:
-        """Ends it and deletes its data."""
-        self.process.stop()
-        shutil.rmtree(self._data, ignore_errors=True)
+from tests.real.running.store import EtcdctlError, etcdctl, healthy
 
 
 @dataclass(frozen=True)
@@ -180,7 +116,7 @@ class EtcdCluster:
     def wait_healthy(self, member: Member, seconds: float = 30) -> None:
         """Waits until the member says that it has a leader."""
         context = self.client.context()
-        member.process.wait_ready(lambda: _healthy(member.client_url, context), seconds)
+        member.process.wait_ready(lambda: healthy(member.client_url, context), seconds)
 
     def start(self, member: Member) -> None:
         """Starts a stopped or killed member again, with its data, and waits until it is healthy."""
@@ -221,7 +157,7 @@ class EtcdCluster:
         """What etcdctl prints, asked with the client's identity at the first member or at ``through``."""
         url = (through or self.members[0]).client_url
         who = self.client
-        return _etcdctl(
+        return etcdctl(
             (f"--endpoints={url}", f"--cacert={who.ca}", f"--cert={who.certificate}", f"--key={who.key}", *arguments)
         )
 
