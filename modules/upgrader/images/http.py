@@ -83,7 +83,7 @@ class RegistryHttp:
                 f"Registry {self._address} wants to speak to {host} without TLS; list it under plainHttp in the host's"
                 " configuration if that is meant."
             )
-        if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+        if url.scheme not in ("http", "https") or not url.host or url.userinfo or (url.port or 0) > 65535:
             raise Refused(f"Registry {self._address} sends us to an address that cannot be used.")
         return url
 
@@ -175,7 +175,9 @@ class _translated:  # noqa: N801 - reads as a verb where it is used
         if isinstance(error, httpx.InvalidURL):
             raise Refused(f"Registry {self._address} sends us to an address that cannot be used.") from error
         if isinstance(error, httpx.HTTPError | httpx.StreamError):
-            raise _transport(error, self._address) from error
+            asked = error.request.url.netloc.decode() if isinstance(error, httpx.TransportError) else self._address
+            via = "" if asked == self._address else f" (it sent us to {asked})"
+            raise _transport(error, self._address + via) from error
 
 
 def _transport(error: Exception, address: str) -> Refused | Unavailable:
