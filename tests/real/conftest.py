@@ -42,7 +42,7 @@ def _nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", str(temporary))
         patch.setattr(tempfile, "tempdir", str(temporary))
         yield
-        left = leftovers.found(mark, PORTS, temporary)
+        left = leftovers.found(mark, PORTS, temporary, patience=3)
     if not left:
         temporary.rmdir()
     assert not left, "the tests left something behind:\n  " + "\n  ".join(left)

@@ -1,6 +1,7 @@
 """What a test session must not leave behind: processes, listening ports, temporary files."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,8 +44,15 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def found(mark: str, ports: set[int], temporary: Path) -> list[str]:
-    """A sentence for each thing left; empty if all is clean."""
+def found(mark: str, ports: set[int], temporary: Path, patience: float = 0) -> list[str]:
+    """A sentence for each thing left, empty if all is clean; what is just ending gets ``patience`` seconds to do so."""
+    end = time.monotonic() + patience
+    while (left := _found(mark, ports, temporary)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def _found(mark: str, ports: set[int], temporary: Path) -> list[str]:
     return [
         *(f"process {process} still runs" for process in processes(mark)),
         *(f"port {port} is still listened on" for port in listening(ports)),
