@@ -24,10 +24,17 @@ class Module(Protocol):
     messages end. It is made anew for every restart, so the constructor holds no history.
     """
 
-    accepts: Kinds
-    sends: Kinds
-    """Commands that it sends and events that it publishes."""
-    asks: Kinds
+    @property
+    def accepts(self) -> Kinds:
+        """Commands and requests that it owns, events that it wants."""
+
+    @property
+    def sends(self) -> Kinds:
+        """Commands that it sends and events that it publishes."""
+
+    @property
+    def asks(self) -> Kinds:
+        """Requests that it asks."""
 
     async def run(self, endpoint: "Endpoint") -> None:
         """Work until the messages end."""
