@@ -1,0 +1,214 @@
+"""All connected nodes: who is admitted, what is passed on, what is said to them. Counters, not exceptions."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from picows import WSCloseCode
+
+from beehive.errors import InboxFull, Refused, Undeliverable
+from beehive.messages import wire
+from beehive.messages.fleet import Heard, NodeOffline, NodeOnline, Tell
+from beehive.messages.tasks import StartTask
+from beehive.module import Endpoint
+from beehive.world import World
+from modules.cloudhub import identity
+from modules.cloudhub.peer import MOST_REFUSED, Peer
+from modules.cloudhub.sessions import Sessions
+
+log = logging.getLogger(__name__)
+
+_UNREAD_LIMIT = 30.0
+_A_MINUTE = 60.0
+_RETURNS_PER_SECOND = 300.0
+"""TLS handshakes that a hub can do: over so many seconds a fleet that is sent away is asked to spread itself."""
+
+
+class Fleet:
+    """Holds the peers; `until` is the end of our leadership on the loop's clock, looked at for every frame."""
+
+    def __init__(self, endpoint: Endpoint, world: World, sessions: Sessions, start: Callable[[Any], object]) -> None:
+        self.until = 0.0
+        self.counters: Counter[str] = Counter()
+        self.sessions = sessions
+        self._endpoint = endpoint
+        self._world = world
+        self._start = start
+        self._clock = asyncio.get_running_loop().time
+        self._peers: dict[str, Peer] = {}
+        self._unadmitted: set[Peer] = set()
+        self._told: dict[str, tuple[str, int]] = {}
+        """What each legacy node was told last: it must not hear the same twice."""
+        self._said: dict[str, float] = {}
+
+    def leads(self) -> bool:
+        """May a frame be sent or taken now?"""
+        return self._clock() < self.until
+
+    # ---- coming and going --------------------------------------------------------------------------------------
+
+    def arrived(self, peer: Peer, certificate: dict[str, Any] | None) -> None:
+        """Admit it by its certificate, or close with 1008 and the reason."""
+        try:
+            node = identity.node_of(certificate)
+            identity.check_claim(node, peer.claims)
+        except Refused as refusal:
+            self.counters["refused_identity"] += 1
+            self._say(peer.claims, f"a connection was refused: {refusal}")
+            peer.close(WSCloseCode.POLICY_VIOLATION, refusal.reason)
+            return
+        if not self.leads():
+            self.counters["refused_without_leadership"] += 1
+            peer.close(WSCloseCode.SERVICE_RESTART, wire.spread_reason(0.0, "this process does not lead"))
+            return
+        self._begin(peer, node)
+
+    def _begin(self, peer: Peer, node: str) -> None:
+        session, replaced = self.sessions.begin(node, self._world.now(), peer.legacy)
+        former = self._peers.get(node)
+        peer.admitted(node, session.epoch)
+        self._peers[node] = peer
+        self.counters["sessions"] += 1
+        if replaced is not None and former is not None:
+            self.counters["replaced"] += 1
+            former.close(WSCloseCode.POLICY_VIOLATION, "a newer connection of the same node took its place")
+        self._endpoint.publish(NodeOnline(node=node, epoch=session.epoch, legacy=peer.legacy))
+
+    def gone(self, peer: Peer) -> None:
+        """Its connection ended; only the end of the newest means that the node is offline."""
+        if peer.node and self.sessions.end(peer.node, peer.epoch):
+            del self._peers[peer.node]
+            self._endpoint.publish(NodeOffline(node=peer.node, epoch=peer.epoch))
+
+    def sweep(self, keepalive: float) -> None:
+        """Cut off who has been mute for `keepalive` seconds, or has not read for 30."""
+        now = self._clock()
+        for peer in list(self._peers.values()):
+            if peer.unread_since and now - peer.unread_since > _UNREAD_LIMIT:
+                self.counters["cut_slow"] += 1
+                peer.cut()
+            elif now - peer.heard_at > keepalive and not peer.waits_for_us:
+                self.counters["cut_mute"] += 1
+                peer.cut()
+        self._said = {key: when for key, when in self._said.items() if now - when < _A_MINUTE}
+
+    def send_away(self, why: str) -> None:
+        """Close every session with 1012; each edge comes back at its own moment."""
+        spread = max(0.2, len(self._peers) / _RETURNS_PER_SECOND)
+        for peer in list(self._peers.values()):
+            peer.close(WSCloseCode.SERVICE_RESTART, wire.spread_reason(spread, why))
+            self.gone(peer)
+
+    # ---- from the nodes ----------------------------------------------------------------------------------------
+
+    def frame(self, peer: Peer, data: bytes) -> None:
+        """One message from a peer; whatever it does spoils only itself (the seam of architecture.md 9)."""
+        if not peer.node:
+            return
+        try:
+            self._frame(peer, data)
+        except Exception:
+            incident = self._world.new_id()
+            log.exception("a message of node %s was set aside (%s)", peer.node, incident)
+            self._set_aside(peer, None, "failed", f"internal error {incident}")
+
+    def _frame(self, peer: Peer, data: bytes) -> None:
+        self.counters["frames_in"] += 1
+        try:
+            read = wire.from_edge(data)
+        except Refused as refusal:
+            self._set_aside(peer, None, "refused_frames", refusal.reason)
+            return
+        if isinstance(read.body, wire.Other):
+            self._other(peer, read, read.body)
+        elif read.node != peer.node:
+            self._set_aside(peer, read, "about_another_node", f"{peer.node} may not speak for {read.node}")
+        elif not self.leads():
+            self.counters["without_leadership"] += 1
+        else:
+            peer.hand_on(Heard(node=peer.node, epoch=peer.epoch, body=read.body, message_id=read.message_id))
+
+    def _other(self, peer: Peer, read: wire.FromEdge, other: wire.Other) -> None:
+        """Keepalives are life and nothing else; control operations are answered; the rest nobody knows here."""
+        if other.operation == wire.KEEPALIVE:
+            return
+        if other.operation in wire.CONTROL:
+            self._answer(peer, read, wire.RESPONSE, "ack")
+            return
+        self.counters["unknown_operations"] += 1
+        if not peer.legacy and other.operation not in (wire.RESPONSE, wire.ERROR):
+            self._answer(peer, read, wire.ERROR, f"the operation {other.operation[:60]!r} is not known here")
+
+    def _set_aside(self, peer: Peer, read: wire.FromEdge | None, counter: str, reason: str) -> None:
+        self.counters[counter] += 1
+        peer.refused += 1
+        self._say(peer.node, f"a message of node {peer.node} was set aside: {reason}")
+        if peer.refused > MOST_REFUSED:
+            self.counters["cut_refused"] += 1
+            peer.close(WSCloseCode.POLICY_VIOLATION, f"{MOST_REFUSED} messages could not be used; the last: {reason}")
+        elif not peer.legacy:
+            nothing = wire.Other("", "", wire.Frame())
+            self._answer(peer, read or wire.Read("", "", "", nothing), wire.ERROR, reason)
+
+    def _answer(self, peer: Peer, read: wire.FromEdge, operation: str, text: str) -> None:
+        if self.leads():
+            peer.write(wire.answer(read, operation, text, self._world.new_id(), self._world.now()))
+
+    def take_in(self, heard: Heard) -> Awaitable[None] | None:
+        """To taskmanager; something to wait for when its inbox is full."""
+        try:
+            sent = self._endpoint.send(heard)
+        except Undeliverable:
+            self.counters["undeliverable"] += 1
+            return None
+        return None if asyncio.isfuture(sent) else self._patiently(sent, heard)
+
+    async def _patiently(self, sent: Awaitable[None], heard: Heard) -> None:
+        self.counters["paused"] += 1
+        while True:
+            try:
+                await sent
+            except InboxFull:
+                sent = self._endpoint.send(heard, patience=60.0)
+            except Undeliverable:
+                self.counters["undeliverable"] += 1
+                return
+            else:
+                return
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it beside the hub's loop."""
+        self._start(work)
+
+    # ---- to the nodes ------------------------------------------------------------------------------------------
+
+    def tell(self, tell: Tell) -> None:
+        """Say it to the node's newest session. Without one it is dropped: the next look says it again."""
+        peer = self._peers.get(tell.node)
+        if not self.leads():
+            self.counters["tell_without_leadership"] += 1
+        elif peer is None:
+            self.counters["tell_without_session"] += 1
+        else:
+            data = self._spelt(peer, tell)
+            if data is not None:
+                self.counters["frames_out" if peer.write(data) else "cut_slow"] += 1
+
+    def _spelt(self, peer: Peer, tell: Tell) -> bytes | None:
+        message_id, now = self._world.new_id(), self._world.now()
+        if not peer.legacy:
+            return wire.to_edge(tell.body, tell.node, message_id, now, tell.answers)
+        if not isinstance(tell.body, StartTask) or self._told.get(tell.node) == (tell.body.uid, tell.body.attempt):
+            self.counters["kept_from_legacy"] += 1
+            return None
+        self._told[tell.node] = (tell.body.uid, tell.body.attempt)
+        return wire.to_legacy_edge(tell.body, tell.node, message_id, now)
+
+    def _say(self, whom: str, text: str) -> None:
+        """At most once a minute about each, and about at most a thousand."""
+        now = self._clock()
+        if whom not in self._said and len(self._said) < 1000:
+            self._said[whom] = now
+            log.warning("%s", text)

@@ -1,0 +1,171 @@
+"""One connected node: its websocket (picows), from the upgrade to its end.
+
+What happens to a connection when a frame cannot be used:
+* larger than 1 MiB, or not websocket at all: it is closed (1009, 1002), for what follows cannot be read either;
+* not JSON, in the wrong shape, about another node, of unknown operation, or one that trips a bug of ours: set aside,
+  counted, answered with `error` when it is one of our own edges (a real EdgeCore does not read answers), and the
+  connection stays; after 20 such frames it is closed (1008);
+* nobody takes it in: the socket is not read until somebody does. Nothing is dropped.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeRequest
+
+from beehive.messages import wire
+from beehive.messages.fleet import Heard
+
+MOST_UNSENT = 256 * 1024
+"""A peer that lets so many bytes lie is cut off."""
+MOST_REFUSED = 20
+
+
+class Fleet(Protocol):
+    """What a peer tells the fleet; `modules/cloudhub/fleet.py`."""
+
+    def arrived(self, peer: "Peer", certificate: dict[str, Any] | None) -> None:
+        """Its upgrade is done; either `peer.admitted` or `peer.close` follows."""
+
+    def frame(self, peer: "Peer", data: bytes) -> None:
+        """A whole text message."""
+
+    def gone(self, peer: "Peer") -> None:
+        """Its connection ended."""
+
+    def take_in(self, heard: Heard) -> Awaitable[None] | None:
+        """Hand it on; None when that is done already, else something that ends when it is."""
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine beside everything else."""
+
+
+class Peer(WSListener):
+    """Made at the upgrade request."""
+
+    def __init__(self, fleet: Fleet, request: WSUpgradeRequest) -> None:
+        super().__init__()
+        headers = request.headers
+        self.claims = headers.get("node_id", "")
+        self.legacy = headers.get(wire.PROTOCOL_HEADER) != wire.PROTOCOL
+        self.node = ""
+        """Once admitted: what its certificate says."""
+        self.epoch = 0
+        self.heard_at = asyncio.get_running_loop().time()
+        self.unread_since = 0.0
+        """When it stopped reading what we write; 0.0 while it reads."""
+        self.refused = 0
+        self._fleet = fleet
+        self._transport: WSTransport | None = None
+        self._parts: list[bytes] = []
+        self._backlog: deque[Heard] = deque()
+        self._pumping = False
+
+    # ---- its life ----------------------------------------------------------------------------------------------
+
+    def admitted(self, node: str, epoch: int) -> None:
+        """It is this node, and this is its session."""
+        self.node, self.epoch = node, epoch
+
+    def close(self, code: WSCloseCode, reason: str) -> None:
+        """Say goodbye and end the connection; it gets no word in any more."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.send_close(code, reason.encode()[:120])
+            transport.disconnect()
+
+    def cut(self) -> None:
+        """End the connection without a word: it does not read, or does not live."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.disconnect(graceful=False)
+
+    @property
+    def waits_for_us(self) -> bool:
+        """We do not read it at the moment, so its silence means nothing."""
+        return self._pumping
+
+    def write(self, data: bytes) -> bool:
+        """Send a text frame; False when it cannot be sent, or when the peer has let too much lie and was cut off."""
+        transport = self._transport
+        if transport is None:
+            return False
+        if transport.underlying_transport.get_write_buffer_size() > MOST_UNSENT:
+            self.cut()
+            return False
+        transport.send(WSMsgType.TEXT, data)
+        return True
+
+    # ---- picows ------------------------------------------------------------------------------------------------
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        self._fleet.arrived(self, transport.underlying_transport.get_extra_info("peercert"))
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        kind = frame.msg_type
+        if self._transport is None:
+            return
+        if kind == WSMsgType.PING:
+            if transport.underlying_transport.get_write_buffer_size() <= MOST_UNSENT:
+                transport.send_pong(frame.get_payload_as_bytes())
+        elif kind == WSMsgType.CLOSE:
+            self.close(WSCloseCode.OK, "")
+        elif kind != WSMsgType.PONG:
+            self._part(frame)
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._transport = None
+        self._fleet.gone(self)
+
+    def pause_writing(self) -> None:
+        self.unread_since = asyncio.get_running_loop().time()
+
+    def resume_writing(self) -> None:
+        self.unread_since = 0.0
+
+    def _part(self, frame: WSFrame) -> None:
+        """Join the fragments of a message; in all they may be as large as one frame."""
+        data = frame.get_payload_as_bytes()
+        if frame.fin and not self._parts:
+            self._fleet.frame(self, data)
+            return
+        self._parts.append(data)
+        if sum(map(len, self._parts)) > wire.MOST_BYTES or len(self._parts) > 1024:
+            self.close(WSCloseCode.MESSAGE_TOO_BIG, "a message may have 1 MiB")
+        elif frame.fin:
+            whole, self._parts = b"".join(self._parts), []
+            self._fleet.frame(self, whole)
+
+    # ---- back-pressure -----------------------------------------------------------------------------------------
+
+    def hand_on(self, heard: Heard) -> None:
+        """In order; while somebody upstairs has no room, this socket is not read."""
+        if self._pumping:
+            self._backlog.append(heard)
+            return
+        waiting = self._fleet.take_in(heard)
+        if waiting is not None:
+            self._pumping = True
+            self._read(False)
+            self._fleet.start(self._pump(waiting))
+
+    async def _pump(self, waiting: Awaitable[None]) -> None:
+        try:
+            await waiting
+            while self._backlog:
+                following = self._fleet.take_in(self._backlog.popleft())
+                if following is not None:
+                    await following
+        finally:
+            self._pumping = False
+            self.heard_at = asyncio.get_running_loop().time()
+            self._read(True)
+
+    def _read(self, on: bool) -> None:
+        if self._transport is not None:
+            underlying = self._transport.underlying_transport
+            underlying.resume_reading() if on else underlying.pause_reading()
