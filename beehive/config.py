@@ -49,13 +49,16 @@ class Source(Struct, frozen=True):
     """Dotted path -> value as on the command line."""
 
 
-def load(sections: Mapping[str, type[Struct]], source: Source) -> dict[str, Any]:
-    """Every section as its Struct. Raises ConfigError that holds all problems."""
+def load(sections: Mapping[str, type[Struct]], source: Source, *, others: bool = False) -> dict[str, Any]:
+    """Every section as its Struct; with `others` the file may have sections that are somebody else's.
+
+    Raises ConfigError that holds all problems.
+    """
     reader = _Reader()
     root = reader.parse(source)
     tree = reader.mapping(root, "") if root is not None else {}
     for name, node in tree.items():
-        if name not in sections:
+        if name not in sections and not others:
             reader.unknown(node, name, name, sections, "section")
     loaded = {}
     for name, kind in sections.items():

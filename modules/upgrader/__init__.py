@@ -1,1 +1,20 @@
-"""The port to the host: files, service manager, images, the tool."""
+"""The edge host: its files, its service manager, its image source. Only this module touches them.
+
+What belongs here: what each step of an upgrade means on a host, evidence after a restart, the image client (`images/`),
+the host's parts (`host/`), and the tool that swaps and rolls back in a process of its own (`tool/`, run as `keadm`).
+What does not: the order of the steps and their record (taskmanager), the link to the cloud (edgehub).
+"""
+
+from beehive.journal import Journal
+from beehive.module import Module
+from beehive.world import World
+from modules.upgrader.config import Config
+
+__all__ = ["Config", "make"]
+
+
+def make(config: Config, world: World, journal: Journal) -> Module:
+    """The upgrader of this host; its memory is the tool's own records, so the journal stays empty."""
+    from modules.upgrader.module import Upgrader  # noqa: PLC0415 - the image client only where it runs
+
+    return Upgrader(config, world)

@@ -1,0 +1,126 @@
+"""Section `upgrader`: where this host keeps its things, and what its owner allows. The tool reads the same section."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from beehive.config import Duration
+
+
+class Target(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is upgraded. All paths lie below `upgrader.root`. Default: EdgeCore as KubeEdge lays it out."""
+
+    executable: str = "/usr/local/bin/edgecore"
+    """The program that is swapped. In a backup and in an upgrade's folder it has the same file name."""
+    image_path: str = "/usr/local/bin/edgecore"
+    """Where the program lies in the image."""
+    config: str = "/etc/kubeedge/config/edgecore.yaml"
+    """Its configuration file; saved, and restored by a rollback only. Empty: it has none."""
+    database: str = "/var/lib/kubeedge/edgecore.db"
+    """Its database (SQLite or any file); saved, and restored by a rollback only. Empty: it has none."""
+    service: str = "edgecore"
+    """Name of its service, without `.service`."""
+    start: tuple[str, ...] = ("{executable}", "--config", "{config}")
+    """How the process manager starts it; `{executable}`, `{config}`, `{database}` and `{root}` are replaced.
+    systemd does not read this: there the unit says it."""
+    format: Literal["elf", "any"] = "elf"
+    """`elf`: the program must be an executable of this machine's architecture; `any`: scripts are good too."""
+
+
+class Mirror(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A registry that holds copies of images."""
+
+    host: str
+    """`host[:port]`."""
+    prefix: str = ""
+    """Put before the repository, such as `dockerhub-proxy/`."""
+    only_for: str = ""
+    """Only for images of this registry, such as `docker.io`; empty: for all."""
+
+
+class Images(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where images come from, in this order: layout, archive, mirrors, the registry that the image names."""
+
+    layout: str = ""
+    """A directory in the OCI image layout."""
+    archive: str = ""
+    """A tar file: an OCI layout or what `docker save` writes."""
+    mirrors: tuple[Mirror, ...] = ()
+    """Asked in order, before the image's own registry."""
+    registry: bool = True
+    """Ask the registry that the image names."""
+    insecure_hosts: tuple[str, ...] = ()
+    """`host[:port]` of registries that are spoken to without TLS."""
+    ca_file: str = ""
+    """PEM file with certificate authorities that are trusted beside the system's."""
+    allow: tuple[str, ...] = ("docker.io/kubeedge/installation-package",)
+    """Repositories from which a job may install here; `*` is anything within one part, `**` any number of parts."""
+    require_digest: bool = False
+    """Install only images whose digest the job pins."""
+    attempts: int = 5
+    """How often in a row a download may fail without a new byte; default 5."""
+    connect_timeout: Duration = Duration(10)
+    """Default 10s."""
+    read_timeout: Duration = Duration(30)
+    """Silence after which a transfer counts as cut; default 30s."""
+
+
+class Limits(Struct, frozen=True, kw_only=True, rename="camel"):
+    """When a host is too busy or too full to be upgraded; counts if the job asks (`checkItems`), but for `reserve`."""
+
+    cpu_percent: float = 80
+    """Of all processors, over 0.1 s; default 80."""
+    mem_percent: float = 80
+    """Of the memory, without what can be freed; default 80."""
+    disk_percent: float = 80
+    """Of each file system in `diskPaths`; default 80."""
+    disk_paths: tuple[str, ...] = ("/",)
+    """Below `upgrader.root`."""
+    reserve_bytes: int = 64 * 1024 * 1024
+    """Must stay free beside image, backup and program, whatever the job asks; default 64 MiB."""
+
+
+class Config(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The section `upgrader`."""
+
+    root: str = "/"
+    """Put before every path of the host: a directory can be a host (demo, tests)."""
+    state: str = "/var/lib/beehive/upgrader"
+    """Below `root`: requests to the tool, the tool's records, the owner's words, what the process manager knows."""
+    logs: str = "/var/log/kubeedge"
+    """Below `root`: the tool's log, and with the process manager the services'."""
+    target: Target = Target()
+    """What is upgraded."""
+    service_manager: Literal["systemd", "process"] = "systemd"
+    """`process`: no systemd; services are started by a small parent process of ours each."""
+    tool: tuple[str, ...] = ()
+    """How the process manager starts the tool; empty: this installation's own `keadm`."""
+    images: Images = Images()
+    """Image sources and the owner's policy."""
+    limits: Limits = Limits()
+    """Thresholds of the check."""
+    soak: Duration = Duration(30)
+    """How long the new version must stay up without a restart; default 30s."""
+    start_timeout: Duration = Duration(30)
+    """How long a service may take to start; default 30s."""
+    stop_timeout: Duration = Duration(90)
+    """How long a service may take to stop, then it is killed; default 90s."""
+    version_timeout: Duration = Duration(10)
+    """How long a program may take to answer `--version`; default 10s."""
+    confirmation_limit: Duration = Duration(3600)
+    """How long the node's owner may take to confirm; default 1h."""
+
+
+def to_json(config: Config) -> bytes:
+    """For a request file, which the tool reads."""
+    return msgspec.json.encode(config, enc_hook=float)
+
+
+def from_json(data: bytes) -> Config:
+    """The inverse. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    return msgspec.json.decode(data, type=Config, dec_hook=_duration)
+
+
+def _duration(kind: type, value: Any) -> Any:
+    return kind(value)

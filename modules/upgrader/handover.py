@@ -1,0 +1,151 @@
+"""Hands an attempt over to the tool in its own unit, and watches its record until the verdict (product.md 6.1)."""
+
+from collections.abc import Callable
+
+import anyio
+import anyio.to_thread
+
+from beehive.api.version import same
+from beehive.errors import EXIT_BUSY, Unavailable
+from beehive.messages.host import RunStep, Verdict, WatchStep
+from modules.upgrader import artefact, evidence
+from modules.upgrader.host.host import Host
+from modules.upgrader.host.lock import Busy, Holder, who_holds
+from modules.upgrader.host.names import attempt_key, checked_version
+from modules.upgrader.host.service import Status, ended
+from modules.upgrader.sentences import with_last_words
+from modules.upgrader.tool.orders import last_backup
+from modules.upgrader.tool.record import Record, load_record
+from modules.upgrader.tool.request import Request, settings_of, write_request
+from modules.upgrader.tool.verdict import ROLLBACK_FAILED, ROLLED_BACK
+
+_POLL = 0.1
+_LOOKS_PER_STATUS = 5
+_MOST_STARTS = 3
+"""How often the unit is started before the tool counts as unable to run; within a unit its manager starts it again."""
+
+
+class Handover:
+    """One attempt, as the agent sees it."""
+
+    def __init__(self, host: Host, task: RunStep | WatchStep, now: Callable[[], float]) -> None:
+        self._host = host
+        self._task = task
+        self._now = now
+        self._key = attempt_key(task.uid, task.attempt)
+        self._unit = host.tool_unit(task.uid, task.attempt)
+        self._version = checked_version(task.spec.version)
+
+    async def upgrade(self) -> Verdict:
+        """The tool's word. Raises Busy, Unavailable, Refused."""
+        record = self._record()
+        if record and record.verdict:
+            return record.verdict
+        if not (await self._status()).active:
+            refusal = await anyio.to_thread.run_sync(self._ask_for_upgrade)
+            if refusal:
+                return refusal
+        return await self._watch()
+
+    async def roll_back(self) -> Verdict:
+        """The recorded outcome of the upgrade; without one, a rollback now."""
+        record = self._record()
+        if record and record.verdict:
+            return record.verdict
+        if not (await self._status()).active:
+            done = await anyio.to_thread.run_sync(self._ask_for_rollback)
+            if done:
+                return done
+        return await self._watch()
+
+    # ---- asking ---------------------------------------------------------------------------------------------------
+
+    def _ask_for_upgrade(self) -> Verdict | None:
+        """Write the request and start the unit; a verdict when there is nothing to ask for."""
+        record = self._record()
+        if record is None:
+            installed = self._host.installed_or_none()
+            if same(installed, self._version) and evidence.is_healthy(self._host):
+                return Verdict("Upgrade", True, "", "", "", installed)
+            extracted = artefact.load_extracted(self._host.layout, self._version)
+            if extracted is None or not installed:
+                lacks = (
+                    "the installed program answers no version" if extracted else "the new program is not there whole"
+                )
+                reason = f"{lacks} (run the check again); nothing was changed"
+                return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
+            self._write(installed, extracted.program, undo=False)
+        else:
+            self._write(record.order.from_version, record.order.new_digest, undo=False)
+        self._host.services.start(self._unit)
+        return None
+
+    def _ask_for_rollback(self) -> Verdict | None:
+        record = self._record()
+        installed = self._host.installed_or_none()
+        if record is None:
+            if installed and not same(installed, self._version) and self._is_good(record):
+                return Verdict("RollBack", True, ROLLED_BACK, "nothing was changed", installed, installed)
+            self._write(last_backup(self._host, self._version), "", undo=True)
+        else:
+            self._write(record.order.from_version, record.order.new_digest, undo=True)
+        self._host.services.start(self._unit)
+        return None
+
+    def _is_good(self, record: Record | None) -> bool:
+        return evidence.is_complete(self._host, record) and evidence.is_healthy(self._host)
+
+    def _write(self, from_version: str, digest: str, *, undo: bool) -> None:
+        request = Request(
+            job=self._task.job,
+            uid=self._task.uid,
+            attempt=self._task.attempt,
+            undo=undo,
+            from_version=from_version,
+            to_version=self._version,
+            digest=digest,
+            settings=settings_of(self._host.config),
+        )
+        write_request(self._host.files, self._host.layout, request)
+
+    # ---- watching -------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> Verdict:
+        starts = 1
+        while True:
+            for _ in range(_LOOKS_PER_STATUS):
+                record = self._record()
+                if record and record.verdict:
+                    return record.verdict
+                await anyio.sleep(_POLL)
+            status = await self._status()
+            if status.active:
+                continue
+            record = self._record()  # its last act, between our look and its end
+            if record and record.verdict:
+                return record.verdict
+            if status.exit_code == EXIT_BUSY:
+                raise Busy(who_holds(self._host.layout.lock) or Holder(), self._now())
+            if starts == _MOST_STARTS:
+                return await anyio.to_thread.run_sync(self._gave_up, record, status)
+            starts += 1
+            await anyio.to_thread.run_sync(self._host.services.start, self._unit)
+
+    def _gave_up(self, record: Record | None, status: Status) -> Verdict:
+        """The tool ends again and again without a word."""
+        try:
+            log = self._host.services.log_tail(self._unit, 20)
+        except Unavailable:
+            log = []
+        installed = self._host.installed_or_none()
+        reason = with_last_words(f"the tool {ended(status)}, {_MOST_STARTS} times", log)
+        if record is None and self._is_good(None):
+            return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
+        before = record.order.from_version if record else ""
+        return Verdict("RollBack", False, ROLLBACK_FAILED, reason, before, installed)
+
+    async def _status(self) -> Status:
+        return await anyio.to_thread.run_sync(self._host.services.status, self._unit)
+
+    def _record(self) -> Record | None:
+        return load_record(self._host.layout, self._key)

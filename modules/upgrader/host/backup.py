@@ -1,0 +1,129 @@
+"""The backup of one version: program, configuration, database, and a manifest of their digests. Complete or absent."""
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from beehive.api.version import same
+from beehive.errors import Refused
+from modules.upgrader.host.database import copy_database
+from modules.upgrader.host.files import Files, digest_of
+from modules.upgrader.host.layout import MANIFEST, Layout
+
+Role = Literal["executable", "config", "database"]
+
+
+class SavedFile(Struct, frozen=True):
+    """One file of a backup."""
+
+    role: Role
+    name: str
+    """In the backup's folder; empty: there was no such file, and a rollback leaves none."""
+    origin: str
+    """Where it came from, below the host's root."""
+    size: int = 0
+    sha256: str = ""
+
+
+class Backup(Struct, frozen=True):
+    """What `manifest.json` says."""
+
+    version: str
+    files: tuple[SavedFile, ...]
+
+    def file(self, role: Role) -> SavedFile | None:
+        """The file of this role; None: the target has none, or had none."""
+        return next((file for file in self.files if file.role == role and file.name), None)
+
+    def summary(self) -> str:
+        """`3 files, 41.0 MB`."""
+        kept = [file for file in self.files if file.name]
+        return f"{len(kept)} files, {sum(file.size for file in kept) / 1_000_000:.1f} MB"
+
+
+def make_backup(files: Files, layout: Layout, version: str) -> Backup:
+    """Save the installed version, built beside and renamed: a cut leaves the whole backup or none.
+
+    Raises Refused (damaged database, missing program), OSError.
+    """
+    place = layout.backup(version)
+    beside = place.with_name(f".{place.name}.new")
+    files.directory(layout.backups)
+    files.remove_tree(beside)
+    files.make_directory(beside)
+    try:
+        backup = Backup(version, tuple(_save(files, layout, beside, role) for role in _roles(layout)))
+        files.write(beside / MANIFEST, msgspec.json.format(msgspec.json.encode(backup), indent=1) + b"\n", 0o600)
+        files.sync(beside)
+        files.remove_tree(place)
+        files.rename(beside, place)
+    except (OSError, Refused):
+        files.remove_tree(beside)
+        raise
+    files.sync(layout.backups)
+    return backup
+
+
+def load_backup(layout: Layout, version: str) -> Backup:
+    """The backup of a version, every digest verified. Refused, with the reason, if it is not whole."""
+    place = layout.backup(version)
+    try:
+        backup = msgspec.json.decode((place / MANIFEST).read_bytes(), type=Backup)
+    except FileNotFoundError as error:
+        raise Refused(f"There is no backup of {version} in {layout.backups}") from error
+    except msgspec.MsgspecError as error:
+        raise Refused(f"Backup {place} has no readable {MANIFEST}; make it again: keadm backup edge") from error
+    if not same(backup.version, version):
+        raise Refused(f"Backup {place} holds {backup.version}, not {version}")
+    for file in backup.files:
+        if Path(file.name).name != file.name:
+            raise Refused(f"Backup {place} names a file outside itself: {file.name!r}")
+        if file.name and digest_of(place / file.name) != file.sha256:
+            raise Refused(f"Backup {place} is damaged: {file.name} has not the digest that its manifest says")
+    if backup.file("executable") is None:
+        raise Refused(f"Backup {place} holds no program")
+    return backup
+
+
+def backup_digests(layout: Layout) -> set[str]:
+    """Digests of the programs in all backups, from their manifests."""
+    found = set()
+    for manifest in layout.backups.glob(f"*/{MANIFEST}"):
+        try:
+            program = msgspec.json.decode(manifest.read_bytes(), type=Backup).file("executable")
+        except (OSError, msgspec.MsgspecError):
+            continue
+        found.update({program.sha256} if program else set())
+    return found
+
+
+def size_of_installed(layout: Layout) -> int:
+    """Bytes that a backup of the installed version takes."""
+    places = (layout.executable, layout.config, layout.database)
+    return sum(place.stat().st_size for place in places if place and place.is_file())
+
+
+def _roles(layout: Layout) -> list[tuple[Role, Path]]:
+    roles: list[tuple[Role, Path | None]] = [
+        ("executable", layout.executable),
+        ("config", layout.config),
+        ("database", layout.database),
+    ]
+    return [(role, place) for role, place in roles if place]
+
+
+def _save(files: Files, layout: Layout, directory: Path, what: tuple[Role, Path]) -> SavedFile:
+    role, place = what
+    origin = f"/{place.relative_to(layout.root)}"
+    if not place.is_file():
+        if role == "executable":
+            raise Refused(f"There is no program at {place}")
+        return SavedFile(role, "", origin)
+    copy = directory / place.name
+    if role == "database":
+        copy_database(files, place, copy)
+    else:
+        files.copy(place, copy)
+    return SavedFile(role, place.name, origin, copy.stat().st_size, digest_of(copy))

@@ -1,0 +1,77 @@
+"""One host, put together from its configuration."""
+
+import sys
+
+from beehive.errors import Refused
+from modules.upgrader.config import Config
+from modules.upgrader.host.files import Files
+from modules.upgrader.host.layout import Layout
+from modules.upgrader.host.names import unit_key
+from modules.upgrader.host.process import ProcessServices
+from modules.upgrader.host.programs import runs_from, version_of, version_of_running
+from modules.upgrader.host.service import Service, ServiceManager, Status
+from modules.upgrader.host.systemd import SystemdServices
+
+_TOOL_RESTARTS = 3
+
+
+class Host:
+    """Its places, its disk, its services."""
+
+    def __init__(self, config: Config, *, files: Files | None = None, services: ServiceManager | None = None) -> None:
+        self.config = config
+        self.layout = Layout(config)
+        self.files = files or Files()
+        self.services = services or _services(config, self.layout)
+        self.service = Service(config.target.service, _start_command(config, self.layout))
+
+    def tool_unit(self, uid: str, attempt: int) -> Service:
+        """The tool's own unit for one attempt (product.md 6.1)."""
+        key = unit_key(uid, attempt)
+        program = self.config.tool or (sys.executable, "-m", "modules.upgrader.tool")
+        argv = (*program, "upgrade", "edge", "--force", "--request", str(self.layout.request(key)))
+        return Service(f"beehive-tool@{key}", argv, restarts=_TOOL_RESTARTS)
+
+    def installed(self) -> str:
+        """What the installed program answers. Refused if it does not."""
+        return version_of(self.layout.executable, self.config.version_timeout)
+
+    def installed_or_none(self) -> str:
+        """The same, or an empty text."""
+        try:
+            return self.installed()
+        except Refused:
+            return ""
+
+    def running(self, status: Status) -> str:
+        """What the running program answers. Refused if it does not, or is not the one that is installed."""
+        if not runs_from(status.pid, self.config.target, self.layout.executable):
+            raise Refused(f"{self.service.name} (pid {status.pid}) does not run {self.layout.executable}")
+        timeout = self.config.version_timeout
+        return version_of_running(status.pid, self.config.target, self.layout.executable, timeout)
+
+    def runs_installed(self, status: Status) -> bool:
+        """Is the service active, with the program that lies at the target's place now?"""
+        return status.active and runs_from(status.pid, self.config.target, self.layout.executable)
+
+
+def _services(config: Config, layout: Layout) -> ServiceManager:
+    if config.service_manager == "systemd":
+        return SystemdServices(start_timeout=config.start_timeout, stop_timeout=config.stop_timeout)
+    return ProcessServices(layout.running, layout.logs, stop_timeout=config.stop_timeout)
+
+
+def _start_command(config: Config, layout: Layout) -> tuple[str, ...]:
+    places = {
+        "{executable}": str(layout.executable),
+        "{config}": str(layout.config or ""),
+        "{database}": str(layout.database or ""),
+        "{root}": str(layout.root),
+    }
+    return tuple(_filled(word, places) for word in config.target.start)
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    for name, place in places.items():
+        word = word.replace(name, place)
+    return word

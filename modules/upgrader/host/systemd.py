@@ -1,0 +1,108 @@
+"""The service manager of most hosts: `systemctl` and `journalctl`, called with argument lists."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Sequence
+
+from beehive.errors import Unavailable
+from modules.upgrader.host.names import checked_name
+from modules.upgrader.host.service import Service, Status
+
+_ASKING = 20.0
+_SPARE = 15.0
+_POLL = 0.1
+_ACTIVE = ("active", "activating", "reloading", "deactivating")
+_SHOWN = (
+    "ActiveState,MainPID,NRestarts,ExecMainCode,ExecMainStatus,ExecMainStartTimestampMonotonic,"
+    "ExecMainExitTimestampMonotonic,InvocationID"
+)
+_EXITED = "1"  # CLD_EXITED; the others (killed, dumped) mean that ExecMainStatus is a signal
+_KILLED = ("2", "3")
+
+
+class SystemdServices:
+    """`ServiceManager` by systemd. Time limits of start and stop are the unit's; ours only guard against silence."""
+
+    def __init__(self, *, start_timeout: float, stop_timeout: float) -> None:
+        self._start_timeout = start_timeout
+        self._stop_timeout = stop_timeout
+
+    def start(self, service: Service) -> None:
+        with contextlib.suppress(
+            Unavailable
+        ):  # a unit that failed too often refuses to start; it never failed: an error
+            _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
+        _run(("systemctl", "start", _unit(service)), self._start_timeout + _SPARE)
+
+    def stop(self, service: Service) -> None:
+        try:
+            _run(("systemctl", "stop", _unit(service)), self._stop_timeout)
+        except Unavailable:
+            with contextlib.suppress(Unavailable):
+                _run(("systemctl", "kill", "--signal=SIGKILL", _unit(service)), _ASKING)
+        deadline = time.monotonic() + _SPARE
+        while self.status(service).active:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{_unit(service)} does not end, not even by SIGKILL; see systemctl status {service.name}"
+                )
+            time.sleep(_POLL)
+
+    def status(self, service: Service) -> Status:
+        return read_status(_run(("systemctl", "show", f"--property={_SHOWN}", _unit(service)), _ASKING))
+
+    def log_tail(self, service: Service, lines: int) -> list[str]:
+        shown = _properties(_run(("systemctl", "show", "--property=InvocationID", _unit(service)), _ASKING))
+        run = shown.get("InvocationID", "")
+        which = (f"_SYSTEMD_INVOCATION_ID={run}",) if run else (f"--unit={_unit(service)}",)
+        text = _run(("journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={lines}", *which), _ASKING)
+        return text.splitlines()[-lines:]
+
+    def forget(self, service: Service) -> None:
+        with contextlib.suppress(Unavailable):
+            _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
+
+
+def read_status(text: str) -> Status:
+    """What `systemctl show` says, one `Name=value` a line."""
+    shown = _properties(text)
+    code, status = shown.get("ExecMainCode", ""), _number(shown, "ExecMainStatus")
+    began, end = _number(shown, "ExecMainStartTimestampMonotonic"), _number(shown, "ExecMainExitTimestampMonotonic")
+    active = shown.get("ActiveState") in _ACTIVE
+    return Status(
+        active=active,
+        pid=_number(shown, "MainPID") if active else 0,
+        restarts=_number(shown, "NRestarts"),
+        exit_code=status if code == _EXITED else None,
+        signal=status if code in _KILLED else 0,
+        lasted=(end - began) / 1_000_000 if 0 < began <= end else None,
+    )
+
+
+def _properties(text: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _number(shown: dict[str, str], name: str) -> int:
+    text = shown.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _unit(service: Service) -> str:
+    name, at, instance = service.name.partition("@")
+    return f"{checked_name(name)}{at}{checked_name(instance) if at else ''}.service"
+
+
+def _run(argv: Sequence[str], timeout: float) -> str:
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+    except FileNotFoundError as error:
+        raise Unavailable(f"This host has no {argv[0]}; set upgrader.serviceManager to process") from error
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"{' '.join(argv)} gave no answer within {timeout:g} s") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Unavailable(f"{' '.join(argv)} failed: {said[0] if said else f'exit code {done.returncode}'}")
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,82 @@
+"""The upgrader's shell: one step at a time, the loop always free to answer."""
+
+import asyncio
+
+import anyio
+import anyio.to_thread
+
+from beehive.message import Envelope
+from beehive.messages.host import Inspect, OwnerSaid, RunStep, StepDone, StopStep, WatchStep
+from beehive.module import Endpoint
+from beehive.world import World
+from modules.upgrader import evidence
+from modules.upgrader.config import Config
+from modules.upgrader.host.host import Host
+from modules.upgrader.steps import STOPPABLE, Steps, Task
+
+
+class Upgrader:
+    """Runs the steps that taskmanager orders, and says what can be found out about this host."""
+
+    accepts = (RunStep, WatchStep, StopStep, Inspect)
+    sends = (StepDone, OwnerSaid)
+    asks = ()
+
+    def __init__(self, config: Config, world: World, host: Host | None = None) -> None:
+        self._world = world
+        self._host = host or Host(config)
+        self._task: Task | None = None
+        """The step that is under way."""
+        self._scope = anyio.CancelScope()
+
+    async def run(self, endpoint: Endpoint) -> None:
+        steps = Steps(self._host, endpoint.publish, self._world.now)
+        async with asyncio.TaskGroup() as group:
+            endpoint.ready()
+            async for envelope in endpoint.messages():
+                match envelope.body:
+                    case RunStep() | WatchStep() as task:
+                        self._begin(group, endpoint, steps, task)
+                    case StopStep() as stop:
+                        self._stop(stop)
+                    case Inspect():
+                        group.create_task(self._inspect(endpoint, envelope))
+            self._scope.cancel()  # a tool that was handed the host goes on without us
+
+    def _begin(self, group: asyncio.TaskGroup, endpoint: Endpoint, steps: Steps, task: Task) -> None:
+        now = self._task
+        if now is None:
+            self._task, self._scope = task, anyio.CancelScope()
+            group.create_task(self._step(endpoint, steps, task, self._scope))
+        elif (now.uid, now.attempt, now.step) != (task.uid, task.attempt, task.step):
+            reason = f"job {now.job}, attempt {now.attempt}, step {now.step}"
+            endpoint.publish(_done(task, code="Busy", reason=reason))
+
+    async def _step(self, endpoint: Endpoint, steps: Steps, task: Task, scope: anyio.CancelScope) -> None:
+        done = None
+        try:
+            with scope:
+                done = await steps.run(task)
+        finally:
+            self._task = None
+        if done is None and not endpoint.inbox.closed:
+            done = _done(task, code="Aborted", reason="stopped, for the job was cancelled")
+        if done is not None:
+            endpoint.publish(done)
+
+    def _stop(self, stop: StopStep) -> None:
+        now = self._task
+        if now and (now.uid, now.attempt) == (stop.uid, stop.attempt) and now.step in STOPPABLE:
+            self._scope.cancel()
+
+    async def _inspect(self, endpoint: Endpoint, envelope: Envelope) -> None:
+        question: Inspect = envelope.body
+        look = evidence.look
+        found = await anyio.to_thread.run_sync(
+            look, self._host, question.uid, question.attempt, self._world.now(), abandon_on_cancel=True
+        )
+        endpoint.reply(envelope, found)
+
+
+def _done(task: Task, *, code: str, reason: str) -> StepDone:
+    return StepDone(uid=task.uid, attempt=task.attempt, step=task.step, ok=False, code=code, reason=reason)

@@ -1,0 +1,215 @@
+"""What each step of an upgrade means on a host. Each is idempotent, and ends in a StepDone."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE, WAITING_CONFIRMATION
+from beehive.errors import Refused, Unavailable
+from beehive.messages.host import OwnerSaid, RunStep, StepDone, Verdict, WatchStep
+from modules.upgrader import artefact, checks, confirmation, evidence
+from modules.upgrader.checks import Objection, Room
+from modules.upgrader.handover import Handover
+from modules.upgrader.host import measures
+from modules.upgrader.host.backup import make_backup, size_of_installed
+from modules.upgrader.host.host import Host
+from modules.upgrader.host.lock import Busy, Holder, held, who_holds
+from modules.upgrader.host.names import attempt_key, checked_version
+from modules.upgrader.host.process import boot_id
+from modules.upgrader.sentences import reason as sentence
+
+Task: TypeAlias = RunStep | WatchStep
+STOPPABLE = (CHECK, WAITING_CONFIRMATION, BACK_UP)
+"""The steps that change nothing of what runs here; the others are the tool's, and end by themselves."""
+_POLL = 0.5
+
+
+class Outcome(Struct, frozen=True):
+    """How a step ended, before it becomes a message."""
+
+    ok: bool = True
+    code: str = ""
+    reason: str = ""
+    from_version: str = ""
+    to_version: str = ""
+
+
+class Steps:
+    """The steps of this host. Raises nothing but bugs and cancellation."""
+
+    def __init__(self, host: Host, publish: Callable[[OwnerSaid], None], now: Callable[[], float] = time.time) -> None:
+        self._host = host
+        self._publish = publish
+        self._now = now
+        self._meaning: dict[str, Callable[[Task], Awaitable[Outcome]]] = {
+            CHECK: self._check,
+            WAITING_CONFIRMATION: self._wait,
+            BACK_UP: self._back_up,
+            UPGRADE: self._upgrade,
+            ROLL_BACK: self._roll_back,
+        }
+
+    async def run(self, task: Task) -> StepDone:
+        """Do it, or find that it is done."""
+        try:
+            attempt_key(task.uid, task.attempt)
+            checked_version(task.spec.version)
+            meaning = self._meaning.get(task.step)
+            outcome = await meaning(task) if meaning else _failed(f"{task.step[:32]!r} is not a step", task)
+        except Busy as error:
+            outcome = Outcome(ok=False, code="Busy", reason=error.holder.phrase(self._now()))
+        except (Refused, Unavailable) as error:
+            outcome = _failed(error.reason, task)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            outcome = _failed(f"{where}{error.strerror or error}", task)
+        return StepDone(
+            uid=task.uid,
+            attempt=task.attempt,
+            step=task.step,
+            ok=outcome.ok,
+            code=outcome.code,
+            reason=sentence(outcome.reason),
+            from_version=outcome.from_version,
+            to_version=outcome.to_version,
+        )
+
+    # ---- Check ----------------------------------------------------------------------------------------------------
+
+    async def _check(self, task: Task) -> Outcome:
+        spec, version = task.spec, checked_version(task.spec.version)
+        await anyio.to_thread.run_sync(self._check_free, task)
+        installed = await anyio.to_thread.run_sync(self._host.installed)
+        objection = (
+            checks.judge_tool(spec.upgrade_tool)
+            or checks.judge_version(installed, version, allow_downgrade=spec.allow_downgrade)
+            or checks.unknown_items(spec.check_items)
+        )
+        if objection is None:
+            objection = checks.judge_load(
+                await anyio.to_thread.run_sync(self._measured, spec.check_items), self._host.config.limits
+            )
+        if objection is None:
+            objection = await self._bring(task, version)
+        if objection:
+            return Outcome(False, objection.code, objection.reason, installed, version)
+        return Outcome(from_version=installed, to_version=version)
+
+    def _check_free(self, task: Task) -> None:
+        holder = who_holds(self._host.layout.lock)
+        if evidence.busy_with(holder, task.uid, task.attempt, self._now()):
+            raise Busy(holder or Holder(), self._now())
+
+    def _measured(self, items: tuple[str, ...]) -> dict[str, float]:
+        measured: dict[str, float] = {}
+        if "cpu" in items:
+            measured["cpu"] = measures.cpu_percent()
+        if "mem" in items:
+            measured["mem"] = measures.mem_percent()
+        if "disk" in items:
+            for path in self._host.config.limits.disk_paths:
+                measured[f"disk {path}"] = measures.disk_percent(self._host.layout.below(path))
+        return measured
+
+    async def _bring(self, task: Task, version: str) -> Objection | None:
+        request = artefact.image_request(task.spec.image, version, task.spec.digests)
+        artefact.check_policy(self._host.config.images, request)
+        resolved = await artefact.look_up(self._host, request)
+        rooms = await anyio.to_thread.run_sync(self._rooms, resolved.size)
+        objection = checks.judge_room(rooms)
+        if objection is None:
+            await artefact.bring(self._host, request)
+            await anyio.to_thread.run_sync(artefact.check_program, self._host, version)
+        return objection
+
+    def _rooms(self, image: int) -> list[Room]:
+        layout, reserve = self._host.layout, self._host.config.limits.reserve_bytes
+        program = layout.executable.stat().st_size
+        # Extracted, and once more beside its place while it is swapped.
+        needs = {"backup": size_of_installed(layout), "program": 2 * program}
+        if _device(layout.etc) == _device(layout.state):
+            return [_room(layout.etc, {"image": image, **needs, "reserve": reserve})]
+        return [
+            _room(layout.etc, {**needs, "reserve": reserve}),
+            _room(layout.state, {"image": image, "reserve": reserve}),
+        ]
+
+    # ---- WaitingConfirmation --------------------------------------------------------------------------------------
+
+    async def _wait(self, task: Task) -> Outcome:
+        if not task.spec.require_confirmation:
+            return Outcome()
+        host, layout = self._host, self._host.layout
+        version = checked_version(task.spec.version)
+        asked = confirmation.Waiting(
+            job=task.job, uid=task.uid, attempt=task.attempt, version=version, since=self._now()
+        )
+        asked = confirmation.wait_for(host.files, layout, asked)
+        limit = host.config.confirmation_limit
+        while (word := confirmation.said(layout, task.uid, task.attempt)) is None:
+            if self._now() >= asked.since + limit:
+                confirmation.stop_waiting(host.files, layout)
+                return Outcome(False, "ConfirmationExpired", f"nobody confirmed on the node within {limit:g} s")
+            await anyio.sleep(_POLL)
+        confirmation.stop_waiting(host.files, layout)
+        self._publish(OwnerSaid(uid=task.uid, attempt=task.attempt, confirmed=word.confirmed, reason=word.reason))
+        if word.confirmed:
+            return Outcome()
+        return Outcome(False, "Rejected", word.reason or "rejected by the node's owner")
+
+    # ---- BackUp ---------------------------------------------------------------------------------------------------
+
+    async def _back_up(self, task: Task) -> Outcome:
+        return await anyio.to_thread.run_sync(self._back_up_now, task)
+
+    def _back_up_now(self, task: Task) -> Outcome:
+        host = self._host
+        host.files.directory(host.layout.etc)
+        with held(host.layout.lock, self._holder(task)):
+            installed = host.installed()
+            made = make_backup(host.files, host.layout, installed)
+        return Outcome(True, "", f"backed up {made.summary()}", installed, checked_version(task.spec.version))
+
+    def _holder(self, task: Task) -> Holder:
+        return Holder(
+            job=task.job,
+            uid=task.uid,
+            attempt=task.attempt,
+            step=task.step,
+            boot=boot_id(),
+            since=self._now(),
+        )
+
+    # ---- Upgrade, RollBack ----------------------------------------------------------------------------------------
+
+    async def _upgrade(self, task: Task) -> Outcome:
+        return _of_verdict(UPGRADE, await Handover(self._host, task, self._now).upgrade())
+
+    async def _roll_back(self, task: Task) -> Outcome:
+        return _of_verdict(ROLL_BACK, await Handover(self._host, task, self._now).roll_back())
+
+
+def _of_verdict(step: str, verdict: Verdict) -> Outcome:
+    """A rollback that went well is a failed `Upgrade`, and a successful `RollBack`."""
+    ok = verdict.ok and step in (verdict.step, ROLL_BACK)
+    return Outcome(ok, verdict.code, verdict.reason, verdict.from_version, verdict.to_version)
+
+
+def _failed(text: str, task: Task) -> Outcome:
+    code = "CheckFailed" if task.step == CHECK else f"{task.step[:32]}Failed"
+    return Outcome(ok=False, code=code, reason=text, to_version=task.spec.version)
+
+
+def _room(place: Path, needs: dict[str, int]) -> Room:
+    return Room(str(place), measures.disk_free(place), needs)
+
+
+def _device(path: Path) -> int:
+    while not path.exists():
+        path = path.parent
+    return path.stat().st_dev

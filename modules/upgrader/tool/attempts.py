@@ -1,0 +1,33 @@
+"""Attempts from their orders to their verdicts; whoever calls this holds the host's lock."""
+
+from beehive.messages.host import Verdict
+from modules.upgrader.host.host import Host
+from modules.upgrader.host.names import attempt_key
+from modules.upgrader.tool.record import Order, Record, load_record, open_records, prune_records
+from modules.upgrader.tool.report import of_verdict, write_report
+from modules.upgrader.tool.work import Tool
+
+KEPT = 20
+"""Records of attempts that have ended."""
+
+
+def settle(host: Host, *, but: str = "") -> None:
+    """Finish or undo what killed tools left behind, `but` the attempt at hand; only then may anything else begin."""
+    for key, record in open_records(host.layout).items():
+        if key != but:
+            conclude(host, Tool(host, key, record))
+
+
+def carry_out(host: Host, order: Order, *, undo: bool = False) -> Verdict:
+    """Run an attempt to its verdict, from where its record stands; `undo` rolls back whatever is done already."""
+    key = attempt_key(order.uid, order.attempt)
+    record = load_record(host.layout, key)
+    return conclude(host, Tool(host, key, record or Record(order=order)), undo=undo and record is not None)
+
+
+def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
+    """Run it, then tell EdgeCore's way: the report file."""
+    verdict = tool.run(undo=undo)
+    write_report(host.files, host.layout, of_verdict(tool.record.order, verdict))
+    prune_records(host.files, host.layout, KEPT)
+    return verdict

@@ -1,0 +1,74 @@
+"""What an attempt is to do, worked out from the host as it is now."""
+
+from beehive.errors import Refused
+from modules.upgrader.host.backup import load_backup
+from modules.upgrader.host.files import digest_of
+from modules.upgrader.host.host import Host
+from modules.upgrader.host.names import attempt_key
+from modules.upgrader.tool.record import Order, load_record
+from modules.upgrader.tool.request import Request
+
+
+def by_request(host: Host, request: Request) -> Order:
+    """What the agent asked for: the order that stands in the attempt's record, or a new one."""
+    record = load_record(host.layout, attempt_key(request.uid, request.attempt))
+    if record:
+        return record.order
+    if request.undo:
+        installed = host.installed_or_none() or request.to_version
+        return rollback(host, request.uid, installed, request.from_version, job=request.job, attempt=request.attempt)
+    return Order(
+        job=request.job,
+        uid=request.uid,
+        attempt=request.attempt,
+        from_version=request.from_version,
+        to_version=request.to_version,
+        old_digest=digest_of(host.layout.executable),
+        new_digest=request.digest,
+        backup=request.from_version,
+    )
+
+
+def upgrade_by_hand(host: Host, uid: str, from_version: str, to_version: str, digest: str) -> Order:
+    """What a person asked for."""
+    old = digest_of(host.layout.executable)
+    return Order(
+        uid=uid,
+        from_version=from_version,
+        to_version=to_version,
+        old_digest=old,
+        new_digest=digest,
+        backup=from_version,
+    )
+
+
+def rollback(host: Host, uid: str, from_version: str, backup: str, *, job: str = "", attempt: int = 0) -> Order:
+    """Back to a backup: for the phases, "old" is what the backup holds. Refused when it is not whole."""
+    program = load_backup(host.layout, backup).file("executable")
+    assert program is not None
+    return Order(
+        job=job,
+        uid=uid,
+        attempt=attempt,
+        event="Rollback",
+        from_version=from_version,
+        to_version=backup,
+        old_digest=program.sha256,
+        new_digest=digest_of(host.layout.executable),
+        backup=backup,
+    )
+
+
+def last_backup(host: Host, installed: str) -> str:
+    """The newest whole backup of another version than the installed one, by its manifest's time."""
+    found = []
+    for folder in host.layout.backups.glob("[!.]*"):
+        try:
+            load_backup(host.layout, folder.name)
+            found.append(((folder / "manifest.json").stat().st_mtime_ns, folder.name))
+        except (Refused, OSError):
+            continue
+    others = [name for _, name in sorted(found) if name != installed]
+    if not others:
+        raise Refused(f"There is no backup of another version in {host.layout.backups}; nothing to roll back to")
+    return others[-1]

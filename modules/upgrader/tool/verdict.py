@@ -1,0 +1,32 @@
+"""The word that ends an attempt. Pure."""
+
+from beehive.messages.host import Verdict
+from modules.upgrader.sentences import LONGEST, reason, shortened
+from modules.upgrader.tool.phases import Phase
+from modules.upgrader.tool.record import Record
+
+ROLLED_BACK = "RolledBack"
+ROLLBACK_FAILED = "RollbackFailed"
+
+
+def verdict_of(record: Record, installed: str) -> Verdict:
+    """What the record's last phase means. `installed` is what the program at the target's place answers now.
+
+    `from_version` is the version before the attempt, `to_version` the one that is there after it.
+    """
+    order = record.order
+    before, step = order.from_version, "RollBack"
+    if record.phase is Phase.DONE:
+        return Verdict("Upgrade", True, "", "", before, order.to_version)
+    if record.phase is Phase.ROLLED_BACK:
+        return Verdict(step, True, ROLLED_BACK, reason(record.reason), before, order.backup)
+    return Verdict(step, False, ROLLBACK_FAILED, _explained(record, installed), before, installed)
+
+
+def _explained(record: Record, installed: str) -> str:
+    """What went wrong, what lies on the disk, what a person types; the last two are never cut off."""
+    there = f"on disk: {installed or 'no program that answers'}"
+    mend = f"{there}; mend it: keadm rollback edge --historical-version {record.order.backup}"
+    undo = record.undo_problem or "unknown"
+    problem = f"rollback failed: {undo}" if not record.reason else f"{record.reason}; rollback failed: {undo}"
+    return f"{shortened(reason(problem), LONGEST - len(mend) - 2)}; {mend}"

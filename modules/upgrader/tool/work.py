@@ -1,0 +1,248 @@
+"""Carries one attempt out: performs a phase, writes down what follows, performs that, until an end."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from beehive.errors import BeehiveError, Refused
+from beehive.messages.host import Verdict
+from modules.upgrader.host.backup import Backup, load_backup, make_backup
+from modules.upgrader.host.database import copy_database, restore_database, set_aside
+from modules.upgrader.host.files import digest_of
+from modules.upgrader.host.host import Host
+from modules.upgrader.sentences import reason as sentence
+from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, OnDisk, Phase, Standing, after, resume
+from modules.upgrader.tool.record import Record, save_record
+from modules.upgrader.tool.verdict import verdict_of
+from modules.upgrader.tool.verify import verify
+
+_log = logging.getLogger("beehive.tool")
+_SAVE_TRIES = 20
+_SAVE_PAUSE = 0.25
+
+
+class Tool:
+    """One run of the tool for one attempt; whoever makes it holds the host's lock."""
+
+    def __init__(self, host: Host, key: str, record: Record, now: Callable[[], float] = time.time) -> None:
+        self.host = host
+        self.layout = host.layout
+        self.files = host.files
+        self.key = key
+        self.record = record
+        self.now = now
+        self._phases: dict[Phase, Callable[[], None]] = {
+            Phase.PREPARE: self._prepare,
+            Phase.STOP: self._stop,
+            Phase.SAVE: self._save_database,
+            Phase.SWAP: self._swap,
+            Phase.START: self._start,
+            Phase.VERIFY: self._verify_new,
+            Phase.UNDO_STOP: self._stop,
+            Phase.UNDO_RESTORE: self._restore,
+            Phase.UNDO_START: self._start,
+            Phase.UNDO_VERIFY: self._verify_old,
+        }
+
+    def run(self, *, undo: bool = False) -> Verdict:
+        """Finish or undo the attempt. Raises OSError only when not even its first record can be written."""
+        if self.record.verdict:
+            return self.record.verdict
+        self._take_up(undo)
+        while self.record.phase not in ENDS:
+            phase = self.record.phase
+            problem = self._perform(phase)
+            self._go_on(phase, problem)
+        return self._end()
+
+    # ---- from phase to phase --------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Store the record; a phase begins only after this."""
+        save_record(self.files, self.layout, self.key, self.record)
+
+    def _take_up(self, undo: bool) -> None:
+        digest = digest_of(self.layout.executable)
+        order = self.record.order
+        disk = OnDisk(old=digest == order.old_digest, new=digest == order.new_digest)
+        starts = self.record.starts + 1
+        standing = Standing(self.record.phase, starts, bool(self.record.undo_problem))
+        phase = resume(standing, disk)
+        reason = self.record.reason
+        if undo and phase not in UNDO:
+            untouched = self.record.phase in BEFORE_SWAP and disk.old
+            phase, reason = Phase.UNDO_START if untouched else Phase.UNDO_STOP, "a rollback was asked for"
+        if phase in UNDO and not reason:
+            reason = _why_undo(self.record, starts)
+        self.record = replace(
+            self.record, phase=phase, starts=starts, reason=reason, began=self.record.began or self.now()
+        )
+        self.save()
+
+    def _perform(self, phase: Phase) -> str:
+        """Do what the phase means; its problem, or an empty text."""
+        _log.info("%s begins", phase.value)
+        try:
+            self._phases[phase]()
+        except (BeehiveError, OSError) as error:
+            problem = str(error) or type(error).__name__
+        except Exception as error:  # a bug of ours must not leave the host between two versions
+            _log.exception("a fault in %s", phase.value)
+            problem = f"a fault of the tool in {phase.value}: {type(error).__name__}: {error}"
+        else:
+            return ""
+        _log.warning("%s failed: %s", phase.value, problem)
+        return sentence(problem)
+
+    def _go_on(self, phase: Phase, problem: str) -> None:
+        if phase is Phase.UNDO_RESTORE and problem:
+            self.record = replace(self.record, undo_problem=problem)
+        following = after(phase, ok=not problem, undo_failed=bool(self.record.undo_problem))
+        if self.record.order.event == "Rollback" and phase is Phase.PREPARE:
+            following = Phase.ROLLBACK_FAILED if problem else Phase.UNDO_STOP
+        self._enter(phase, following, problem)
+        try:
+            if following not in ENDS:
+                self.save()
+        except OSError as error:
+            if following not in UNDO:
+                self._enter(
+                    following, after(following, ok=False), f"the tool's record cannot be written: {error.strerror}"
+                )
+            self._save_if_possible()
+
+    def _enter(self, phase: Phase, following: Phase, problem: str) -> None:
+        record = self.record
+        reason = problem if problem and phase not in UNDO and not record.reason else record.reason
+        undo = record.undo_problem
+        if following is Phase.ROLLBACK_FAILED and problem and not undo:
+            undo = problem
+        self.record = replace(record, phase=following, reason=reason, undo_problem=undo)
+
+    def _save_if_possible(self) -> None:
+        with contextlib.suppress(OSError):
+            self.save()
+
+    def _end(self) -> Verdict:
+        verdict = verdict_of(self.record, self.host.installed_or_none())
+        self.record = replace(self.record, verdict=verdict)
+        for last in range(_SAVE_TRIES, 0, -1):
+            try:
+                self.save()
+                break
+            except OSError as error:
+                _log.warning("the verdict cannot be written: %s", error)
+                if last > 1:
+                    time.sleep(_SAVE_PAUSE)
+        with contextlib.suppress(OSError):
+            self.files.discard(self.layout.saved_database(self.key))
+        return verdict
+
+    # ---- forward --------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        order = self.record.order
+        if order.event == "Rollback":
+            load_backup(self.layout, order.backup)
+            return
+        if digest_of(self.layout.executable) != order.old_digest:
+            raise Refused(f"{self.layout.executable} changed since the upgrade was asked for")
+        self._check_artefact()
+        program = self._backup_of(order.from_version).file("executable")
+        if program is None or program.sha256 != order.old_digest:
+            make_backup(self.files, self.layout, order.from_version)
+
+    def _backup_of(self, version: str) -> Backup:
+        try:
+            return load_backup(self.layout, version)
+        except Refused:
+            return make_backup(self.files, self.layout, version)
+
+    def _check_artefact(self) -> None:
+        order = self.record.order
+        artefact = self.layout.artefact(order.to_version)
+        if digest_of(artefact) != order.new_digest:
+            raise Refused(f"{artefact} is not the program that was checked; start the upgrade anew")
+
+    def _stop(self) -> None:
+        if not self.record.stopped_at:
+            self.record = replace(self.record, stopped_at=self.now())
+        self.host.services.stop(self.host.service)
+
+    def _save_database(self) -> None:
+        database, saved = self.layout.database, self.layout.saved_database(self.key)
+        if database is None or not database.is_file():
+            self.files.discard(saved)
+            self.record = replace(self.record, saved_database="")
+            return
+        copy_database(self.files, database, saved)
+        self.record = replace(self.record, saved_database=digest_of(saved))
+
+    def _swap(self) -> None:
+        self._check_artefact()
+        if self.host.services.status(self.host.service).active:
+            self.host.services.stop(self.host.service)
+        artefact = self.layout.artefact(self.record.order.to_version)
+        self.files.install(artefact, self.layout.executable, like=self.layout.executable)
+        if digest_of(self.layout.executable) != self.record.order.new_digest:
+            raise Refused(f"{self.layout.executable} is not what was written; the disk is faulty")
+
+    def _start(self) -> None:
+        services, service = self.host.services, self.host.service
+        status = services.status(service)
+        if status.active and not self.host.runs_installed(status):
+            services.stop(service)
+        services.start(service)
+
+    def _verify_new(self) -> None:
+        if not self.record.down:
+            self._note_downtime()
+        verify(self.host, self.record.order.to_version)
+
+    def _note_downtime(self) -> None:
+        if self.record.stopped_at:
+            self.record = replace(self.record, down=max(0.0, self.now() - self.record.stopped_at))
+
+    # ---- back -----------------------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        order = self.record.order
+        backup = load_backup(self.layout, order.backup)
+        place = self.layout.backup(order.backup)
+        program, config = backup.file("executable"), backup.file("config")
+        assert program is not None
+        if digest_of(self.layout.executable) != program.sha256:
+            self.files.install(place / program.name, self.layout.executable)
+        if config and self.layout.config and digest_of(self.layout.config) != config.sha256:
+            self.files.directory(self.layout.config.parent)
+            self.files.install(place / config.name, self.layout.config)
+        self._restore_database(backup)
+
+    def _restore_database(self, backup: Backup) -> None:
+        database, saved = self.layout.database, self.layout.saved_database(self.key)
+        if database is None:
+            return
+        copy = backup.file("database")
+        if self.record.saved_database and digest_of(saved) == self.record.saved_database:
+            self.files.directory(database.parent)
+            restore_database(self.files, saved, database)
+        elif copy:
+            self.files.directory(database.parent)
+            restore_database(self.files, self.layout.backup(self.record.order.backup) / copy.name, database)
+        else:
+            set_aside(self.files, database)
+
+    def _verify_old(self) -> None:
+        self._note_downtime()
+        verify(self.host, self.record.order.backup)
+
+
+def _why_undo(record: Record, starts: int) -> str:
+    if record.order.event == "Rollback":
+        return ""
+    if starts > 1 and record.phase not in UNDO:
+        return f"the upgrade was interrupted {starts - 1} times, last in {record.phase.value}"
+    return "the upgrade was interrupted"
