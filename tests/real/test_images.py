@@ -179,31 +179,33 @@ class CuttingProxy:
         host, _, port = target.partition(":")
         self._target = (host, int(port))
         self._cuts = iter(cuts)
-        self.passed = 0
-        """Bytes that came from the server."""
         self.connections = 0
+        self._threads: list[threading.Thread] = []
+        self._sockets: list[socket.socket] = []
 
     @contextlib.contextmanager
     def running(self) -> Iterator[str]:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            threads: list[threading.Thread] = []
-            accepting = threading.Thread(target=self._accept, args=(server, threads))
+            accepting = threading.Thread(target=self._accept, args=(server,))
             accepting.start()
             yield f"127.0.0.1:{server.getsockname()[1]}"
             server.shutdown(socket.SHUT_RDWR)
-            for thread in [accepting, *threads]:
+            for thread in [accepting, *self._threads]:
                 thread.join(10)
                 assert not thread.is_alive()
+            for end in self._sockets:
+                end.close()
 
-    def _accept(self, server: socket.socket, threads: list[threading.Thread]) -> None:
+    def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = server.accept()
                 self.connections += 1
                 remote = socket.create_connection(self._target)
+                self._sockets += [client, remote]
                 pair = [(client, remote, None), (remote, client, next(self._cuts, None))]
-                threads += [threading.Thread(target=self._pass_on, args=way) for way in pair]
-                for thread in threads[-2:]:
+                self._threads += [threading.Thread(target=self._pass_on, args=way) for way in pair]
+                for thread in self._threads[-2:]:
                     thread.start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket, cut: int | None) -> None:

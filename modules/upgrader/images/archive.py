@@ -103,7 +103,7 @@ class DockerImages:
     def _document(self, reference: str) -> tuple[bytes, str]:
         """Write the manifest that the archive lacks; its layers are verified by the configuration's digests."""
         if reference.startswith("sha256:"):
-            raise NotFound(f"{self.name} comes from 'docker save' and keeps no digest; use an OCI archive for a pin.")
+            raise Refused(f"{self.name} comes from 'docker save' and keeps no digest; use an OCI archive for a pin.")
         saved = self._saved(reference)
         config = self._blob(saved.config, CONFIG_TYPES[1], "")
         body = read_all(self._blobs[config.digest], self._limits.document)

@@ -1,8 +1,6 @@
 """From a request to files on this host: the first source that has the image, its layers, the wanted files."""
 
-import contextlib
 import errno
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,41 +13,23 @@ import msgspec
 from beehive.errors import Refused, Unavailable
 from modules.upgrader.images import partial
 from modules.upgrader.images.archive import read_archive
-from modules.upgrader.images.images import Images, NotFound
+from modules.upgrader.images.images import Images
 from modules.upgrader.images.layout import DirectoryFiles, LayoutImages
-from modules.upgrader.images.manifest import (
-    Config,
-    Descriptor,
-    Index,
-    Manifest,
-    check_manifest,
-    choose,
-    read_config,
-    read_document,
-)
-from modules.upgrader.images.reference import Repository, check_digest, parse_repository, tag_of
+from modules.upgrader.images.look import Found, look
+from modules.upgrader.images.reference import Repository, parse_repository, tag_of
 from modules.upgrader.images.request import Fetched, ImageRequest, Limits, PlacedFile, Resolved, WantedFile, check_files
 from modules.upgrader.images.sources import Access, LayoutSource, RegistrySource, Source
 from modules.upgrader.images.unpack import Layer, extract
 
-_NESTED = 3
 _DEFAULT_ACCESS = Access()
 _DEFAULT_LIMITS = Limits()
 _T = TypeVar("_T")
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """An image at a source."""
-
-    image: Resolved
-    manifest: Manifest
-    config: Config
-
-
 class _Brought(msgspec.Struct, frozen=True):
     """An image whose layers are on this host."""
 
-    found: _Found
+    found: Found
     layers: tuple[Layer, ...]
     received: int
 
@@ -64,7 +44,7 @@ async def resolve(
     """Find the image and its sizes; nothing is written. Raises `Refused`, `Unavailable`."""
 
     async def use(images: Images) -> Resolved:
-        return (await _look(images, request, limits)).image
+        return (await look(images, request, limits)).image
 
     return await _first(request, sources, access, limits, use)
 
@@ -87,7 +67,7 @@ async def fetch(
     check_files(wanted)
 
     async def use(images: Images) -> _Brought:
-        return await _bring(images, await _look(images, request, limits), work)
+        return await _bring(images, await look(images, request, limits), work)
 
     try:
         brought = await _first(request, sources, access, limits, use)
@@ -150,61 +130,9 @@ async def _opened(source: Source, repository: Repository, access: Access, limits
         yield await anyio.to_thread.run_sync(read_archive, source.file, repository, limits)
 
 
-async def _look(images: Images, request: ImageRequest, limits: Limits) -> _Found:
-    """From tag or pin to the one manifest for this architecture, every document verified."""
-    repository, tag = parse_repository(request.image), tag_of(request.version)
-    pin = check_digest(request.pin) if request.pin else ""
-    body, declared = await _pinned(images, pin, tag) if pin else await images.document(tag)
-    top = digest = _digest(body)
-    document = read_document(body, declared)
-    for _ in range(_NESTED):
-        if not isinstance(document, Index):
-            break
-        entry = choose(document, request.architecture)
-        digest = check_digest(entry.digest)
-        document = read_document(await _listed(images, entry), entry.media_type)
-    if isinstance(document, Index):
-        raise Refused("The image's index leads from one index to the next without end.")
-    size = check_manifest(document, limits)
-    config = read_config(await images.small(document.config), document, request.architecture)
-    image = Resolved(
-        reference=f"{repository.name}:{tag}",
-        source=images.name,
-        index_digest=top if top != digest else None,
-        manifest_digest=digest if images.keeps_digests else None,
-        architecture=request.architecture,
-        layers=len(document.layers),
-        size=size,
-    )
-    return _Found(image, document, config)
-
-
-async def _pinned(images: Images, pin: str, tag: str) -> tuple[bytes, str]:
-    """What the pin names, whatever the tag means by now; if it is not there, say what the tag means."""
-    try:
-        body, declared = await images.document(pin)
-    except NotFound as error:
-        with contextlib.suppress(NotFound):
-            now, _ = await images.document(tag)
-            raise Refused(
-                f"{images.name} has nothing with the pinned digest {pin}; its tag {tag} is {_digest(now)}."
-            ) from error
-        raise
-    if _digest(body) != pin:
-        raise Refused(f"{images.name} handed out a manifest with the digest {_digest(body)} where {pin} is pinned.")
-    return body, declared
-
-
-async def _listed(images: Images, entry: Descriptor) -> bytes:
-    body, _ = await images.document(entry.digest)
-    if len(body) != entry.size or _digest(body) != entry.digest:
-        raise Refused(f"{images.name} handed out a manifest that is not the one its index names ({entry.digest}).")
-    return body
-
-
-async def _bring(images: Images, found: _Found, work: Path) -> _Brought:
+async def _bring(images: Images, found: Found, work: Path) -> _Brought:
     blobs = found.manifest.layers
-    await anyio.to_thread.run_sync(partial.prepare, work, blobs)
+    await anyio.to_thread.run_sync(partial.sweep, work, blobs)
     pairs = zip(blobs, found.config.rootfs.diff_ids, strict=True)
     layers = [Layer(await images.layer(blob, work), blob.digest, diff_id) for blob, diff_id in pairs]
     return _Brought(found, tuple(layers), images.received)
@@ -224,7 +152,3 @@ def _of_disk(error: OSError) -> Unavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(f"The disk is full{where}; make room and try again.")
     return Unavailable(f"Files of this host cannot be used{where}: {error.strerror or error}.")
-
-
-def _digest(body: bytes) -> str:
-    return f"sha256:{hashlib.sha256(body).hexdigest()}"

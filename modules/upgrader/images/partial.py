@@ -7,6 +7,7 @@ from typing import Final
 
 from beehive.errors import Refused
 from modules.upgrader.images.manifest import Descriptor
+from modules.upgrader.images.place import make_folders
 from modules.upgrader.images.unpack import Extent
 
 _SUFFIX: Final = ".part"
@@ -17,6 +18,7 @@ class Partial:
     """One blob on its way to this host."""
 
     def __init__(self, work: Path, blob: Descriptor) -> None:
+        make_folders(work, [])
         self._file = _file(work, blob)
         self._blob = blob
         self._hash = hashlib.sha256()
@@ -62,9 +64,8 @@ class Partial:
             self.restart()
 
 
-def prepare(work: Path, blobs: tuple[Descriptor, ...]) -> None:
-    """Make the work directory, and drop what an image that is no longer wanted left there."""
-    work.mkdir(mode=0o700, parents=True, exist_ok=True)
+def sweep(work: Path, blobs: tuple[Descriptor, ...]) -> None:
+    """Drop what an image that is no longer wanted left behind."""
     wanted = {_file(work, blob) for blob in blobs}
     for file in work.glob(f"*{_SUFFIX}"):
         if file not in wanted:

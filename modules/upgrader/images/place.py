@@ -24,7 +24,7 @@ class Staged:
         self.beside = file.to.with_name(f".{file.to.name}.part")
         if file.to.is_dir() and not file.to.is_symlink():
             raise Refused(f"{file.to} is a folder; {file.path} cannot be placed there.")
-        _make_folders(file.to.parent, made)
+        make_folders(file.to.parent, made)
         self.beside.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.fdopen(os.open(self.beside, flags, 0o600), "wb", buffering=0)
@@ -95,7 +95,8 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _make_folders(folder: Path, made: list[Path]) -> None:
+def make_folders(folder: Path, made: list[Path]) -> None:
+    """Make what is missing of a folder, for its owner only; each one is added to `made`."""
     for path in reversed(list(_missing(folder))):
         path.mkdir(mode=0o700)
         made.append(path)

@@ -89,7 +89,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     image: Resolved
     files: tuple[PlacedFile, ...]
     received: int
-    """Bytes of layers that came over the network in this call, those of a cut transfer included."""
+    """Bytes of layers that this call got over the network from `image.source`, those of a cut transfer included."""
 
 
 def check_files(files: tuple[WantedFile, ...]) -> None:

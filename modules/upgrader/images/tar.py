@@ -197,8 +197,10 @@ def _text(field: bytes) -> str:
 def _check_sum(block: bytes) -> None:
     stated = _number(block[148:156])
     rest = block[:148] + b" " * 8 + block[156:]
-    signed = sum(rest) - 256 * sum(byte > 127 for byte in rest)
-    if stated not in (sum(rest), signed):
+    if stated == sum(rest):
+        return
+    signed = sum(byte - 256 if byte > 127 else byte for byte in rest)  # as some old writers count
+    if stated != signed:
         raise Refused("A layer of the image has a broken header, or is no tar archive.")
 
 

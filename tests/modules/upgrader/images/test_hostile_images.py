@@ -99,17 +99,11 @@ async def test_hostile_layers(tmp_path: Path, layers: list[bytes], reason: str, 
 
 
 async def test_a_hundred_thousand_entries_are_refused_quickly(tmp_path: Path) -> None:
-    block = bytearray(header("f000000", 0))
-    entries = bytearray()
-    for number in range(100_000):
-        block[1:7] = b"%06d" % number
-        block[148:156] = b" " * 8
-        block[148:156] = b"%06o\0 " % sum(block)
-        entries += block
-    Layout(tmp_path / "layout").add(tar(GOOD, format_=tarfile.GNU_FORMAT)[:1024] + bytes(entries) + END)
+    entries = b"".join(header(f"f{number}", 0) for number in range(100)) * 1000
+    Layout(tmp_path / "layout").add(tar(GOOD, format_=tarfile.GNU_FORMAT)[:1024] + entries + END)
     start = time.monotonic()
     assert "more than the 65,536 files" in await refusal(tmp_path)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 10
 
 
 async def test_a_bomb_is_refused_by_what_it_unpacks_to(tmp_path: Path) -> None:

@@ -634,9 +634,9 @@ async def test_one_source_that_may_recover_makes_the_failure_pass(layout: Layout
 
 
 async def test_the_loop_is_never_blocked(tmp_path: Path) -> None:
-    """While 60 MB are verified and unpacked, another task is served all the time."""
+    """While 24 MB are verified and unpacked, another task is served all the time."""
     layout = Layout(tmp_path / "layout")
-    layout.add(tar(file(KEADM.lstrip("/"), program(text=random.Random(2).randbytes(20_000_000) * 3))))
+    layout.add(tar(file(KEADM.lstrip("/"), program(text=random.Random(2).randbytes(8_000_000) * 3))))
     longest = 0.0
 
     async def watch() -> None:
