@@ -92,6 +92,7 @@ class _Running:
         self._open_since = 0.0
         self._next_sweep = 0.0
         self._draining = False
+        self._one_opening = asyncio.Lock()
         self._opening: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
         self._web: Web | None = None
@@ -154,7 +155,11 @@ class _Running:
     # ---- open and closed ---------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """Get the PKI, then listen; tries until it works, or until `_close` gave up on it."""
+        """Get the PKI, then listen; tries until it works, or until `_close` gave up on it. One at a time."""
+        async with self._one_opening:
+            await self._open_alone()
+
+    async def _open_alone(self) -> None:
         found = await self._certificates()
         if self._serving is not None:
             await self._serving

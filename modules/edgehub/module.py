@@ -1,0 +1,171 @@
+"""The uplink's shell: keeps the reports, and keeps the link."""
+
+import asyncio
+import logging
+from collections import Counter
+from pathlib import Path
+
+from beehive.errors import Unavailable
+from beehive.journal import Journal
+from beehive.messages.tasks import CancelTask, ReportSeen, SendSnapshot, StartTask, TaskReport
+from beehive.messages.uplink import CloudLost, CloudReached, Link, LinkState, Say
+from beehive.module import Endpoint
+from beehive.world import World
+from modules.edgehub import identity, link, outbox
+from modules.edgehub.config import Config
+from modules.edgehub.outbox import Kept, Outbox
+from modules.edgehub.session import Session
+from modules.edgehub.uplink import Connection, Dial, dial
+
+log = logging.getLogger(__name__)
+
+_LOOK_FOR_IDENTITY = 2.0
+
+
+class EdgeHub:
+    """See the package. `dialling` stands for the network, so that a test may bring its own."""
+
+    accepts = (Say, LinkState)
+    sends = (StartTask, CancelTask, SendSnapshot, ReportSeen, CloudReached, CloudLost)
+    asks = ()
+
+    def __init__(self, config: Config, world: World, journal: Journal, dialling: "type[Network] | None" = None) -> None:
+        self._config = config
+        self._world = world
+        self._journal = journal
+        self._network = (dialling or Network)(config)
+        self.counters: Counter[str] = Counter()
+        self._outbox = Outbox()
+        self._session: Session | None = None
+        self._since = world.now()
+        self._url = ""
+        self._trouble = "it was not tried yet"
+        self._nudge = asyncio.Event()
+
+    async def run(self, endpoint: Endpoint) -> None:
+        """Until its messages end; then it says goodbye to the cloud."""
+        self._outbox = Outbox(self._load())
+        endpoint.ready()
+        async with asyncio.TaskGroup() as group:
+            linking = group.create_task(self._keep_link(endpoint))
+            async for envelope in endpoint.messages():
+                if isinstance(envelope.body, Say):
+                    await self._say(envelope.body)
+                elif isinstance(envelope.body, LinkState):
+                    endpoint.reply(envelope, self._state())
+            if self._session is not None:
+                await self._session.end()
+            linking.cancel()
+
+    def _load(self) -> list[Kept]:
+        names = filter(lambda name: name.startswith("report-"), self._journal.keys())
+        found = (self._journal.load(name, Kept) for name in names)
+        return [kept for kept in found if kept is not None]
+
+    async def _say(self, say: Say) -> None:
+        """Written down first, then said; a Hello is only said."""
+        if isinstance(say.body, TaskReport):
+            kept = self._outbox.put(say.body)
+            if kept is None:
+                self.counters["superseded"] += 1
+                return
+            outbox.note(self._journal, kept, self.counters)
+        if self._session is not None:
+            await self._session.say(say.body)
+
+    def _state(self) -> Link:
+        connected = self._session is not None
+        trouble = "" if connected else self._trouble
+        return Link(connected, self._since, self._url, len(self._outbox), trouble)
+
+    # ---- the link ----------------------------------------------------------------------------------------------
+
+    def nudge(self) -> None:
+        """Local routes have changed: dial at once."""
+        self._nudge.set()
+
+    async def _keep_link(self, endpoint: Endpoint) -> None:
+        """Executes what `link.step` says, one dial at a time."""
+        config = self._config
+        delays = link.Delays(self._world.random, config.first_delay, config.longest_delay, config.quiet_after)
+        clock = asyncio.get_running_loop().time
+        state: link.State = link.begin(clock())
+        while True:
+            news = await self._wait(state, clock())
+            state, dials = link.step(state, news, clock(), delays)
+            if not dials:
+                continue
+            connection = await self._dial(endpoint)
+            state, _ = link.step(state, link.Opened() if connection else link.Failed(), clock(), delays)
+            if connection is not None:
+                spread = await self._hold(endpoint, connection)
+                state, _ = link.step(state, link.Lost(spread), clock(), delays)
+
+    async def _wait(self, state: link.State, now: float) -> link.Input:
+        due = state.until - now if isinstance(state, link.Waiting) else 0.0
+        try:
+            async with asyncio.timeout(max(0.0, due)):
+                await self._nudge.wait()
+        except TimeoutError:
+            return link.Alarm()
+        self._nudge.clear()
+        return link.Nudge()
+
+    async def _dial(self, endpoint: Endpoint) -> Connection | None:
+        """Every address once, in order; None when none works."""
+        await self._network.await_identity(endpoint)
+        for server in self._config.servers:
+            try:
+                connection = await self._network.dial(server)
+            except Unavailable as trouble:
+                self.counters["dial_failures"] += 1
+                self._trouble = f"the cloud cannot be reached: {trouble}"
+                log.info("%s", self._trouble)
+            else:
+                self._url = f"wss://{server}"
+                return connection
+        endpoint.waiting_for(f"the cloud: {self._trouble}")
+        return None
+
+    async def _hold(self, endpoint: Endpoint, connection: Connection) -> float | None:
+        """Use the link until it ends; gives the spread that the cloud asked for."""
+        session = Session(self._network.node, connection, self._outbox, self._journal, self._world, self.counters)
+        self._session, self._since = session, self._world.now()
+        endpoint.ready()
+        endpoint.publish(CloudReached(url=self._url))
+        log.info("connected to %s as %s", self._url, self._network.node)
+        try:
+            await session.run(endpoint, self._config)
+        finally:
+            self._session, self._since = None, self._world.now()
+            connection.cut()
+        why, spread = connection.why()
+        self._trouble = f"the link to {self._url} was lost: {why}"
+        log.info("%s", self._trouble)
+        endpoint.publish(CloudLost(reason=self._trouble))
+        endpoint.waiting_for(self._trouble)
+        return spread
+
+
+class Network:
+    """The real one: the identity of this host, and websockets."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.node = ""
+
+    async def await_identity(self, endpoint: Endpoint) -> None:
+        """Wait, visibly, until this host has joined. Read anew each time, so that a renewed certificate is used."""
+        while True:
+            try:
+                self.node, self._context = identity.load(Path(self._config.identity))
+            except Unavailable as trouble:
+                endpoint.waiting_for(f"its identity: {trouble}")
+                await asyncio.sleep(_LOOK_FOR_IDENTITY)
+            else:
+                return
+
+    async def dial(self, server: str) -> Connection:
+        """Raises Unavailable."""
+        config = self._config
+        return await dial(Dial(server, self.node, config.project, config.connect_timeout), self._context)
