@@ -7,8 +7,8 @@ import click
 import msgspec
 import yaml
 
-from beehive import runtime
-from beehive.config import Duration
+from beehive.config import Duration, load
+from beehive.runtime import sections
 from beehive_cli.serve import read
 from modules.console.routes import mermaid, table
 from modules.registry import MODULES
@@ -40,7 +40,7 @@ def config() -> None:
 @click.argument("file", required=False)
 def check(file: str | None) -> None:
     """Say all that is wrong with FILE, the environment included."""
-    runtime.configuration.load(runtime.sections(MODULES), read(file, {}))
+    load(sections(MODULES), read(file, {}))
     click.echo(f"{file or 'The configuration'} is good.")
 
 
@@ -48,7 +48,7 @@ def check(file: str | None) -> None:
 @click.argument("file", required=False)
 def show(file: str | None) -> None:
     """Print every setting as it is in force: FILE, the environment, the defaults."""
-    settings = runtime.configuration.load(runtime.sections(MODULES), read(file, {}))
+    settings = load(sections(MODULES), read(file, {}))
     yaml.safe_dump(
         {name: _plain(msgspec.to_builtins(section, enc_hook=str)) for name, section in settings.items()},
         sys.stdout, sort_keys=False,

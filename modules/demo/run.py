@@ -1,0 +1,104 @@
+"""`beehive demo` from its first line to its exit code."""
+
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+from rich.console import Console
+
+from beehive.api import nodeupgradejob as api
+from modules.console.view import summary
+from modules.demo.cluster import running
+from modules.demo.scene import JOB, NEW, OLD, SCENES, Played, Scene, Stage
+from modules.demo.show import Lines, LiveTable, Show, coloured, rows, wants_terminal
+
+
+def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
+    """Set the scene up, play it, tell how it ended: 0 when every host runs a complete version and the job ended so."""
+    scene = SCENES[scene_name]
+    notes: dict[str, str] = {}
+    with _directory(keep) as directory, running(directory) as cluster:
+        stage = Stage(scene, directory, cluster)
+        try:
+            _say(_opening(scene), quiet=as_json)
+            stage.set_up()
+            with _show(scene, stage, notes, as_json) as show:
+                played = stage.play(show.look)
+            good = _is_good(played)
+            _tell(played, stage, notes, as_json)
+            if keep:
+                _keep_running(directory)
+        finally:
+            stage.end()
+    return 0 if good else 1
+
+
+def _opening(scene: Scene) -> str:
+    return (
+        f" Beehive demo: 1 cluster (embedded), {len(scene.hosts)} edge hosts, {OLD} → {NEW}, "
+        f"{scene.concurrency} at a time, tolerance {scene.tolerate}\n ({scene.title})\n"
+    )
+
+
+def _say(text: str, *, quiet: bool) -> None:
+    print(text, file=sys.stderr if quiet else sys.stdout, flush=True)
+
+
+def _show(scene: Scene, stage: Stage, notes: dict[str, str], as_json: bool) -> Show:
+    if as_json or not wants_terminal():
+        return Lines(notes)
+    tolerated = int(Fraction(scene.tolerate.removesuffix("%")) * len(scene.hosts) / 100)
+    return LiveTable(tolerated, lambda name: stage.hosts[name].answers(), notes)
+
+
+def _is_good(played: Played) -> bool:
+    """What the job says of each host is what the host itself answers, and no host is without a program that runs."""
+    entries = {entry.node_name: entry for entry in played.job.status.node_status or ()}
+    wanted = {host.name: NEW if entries[host.name].phase == api.SUCCESSFUL else OLD for host in played.hosts}
+    return all(host.answers() == wanted[host.name] and host.runs() for host in played.hosts)
+
+
+def _tell(played: Played, stage: Stage, notes: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(played.told()), flush=True)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    table = rows(played.job, lambda name: stage.hosts[name].answers(), notes)
+    for line in coloured(played.job, table, console.width if console.is_terminal else 120):
+        console.print(line)
+    console.print(f"\n{summary(played.job, played.seconds)}")
+    if _is_good(played):
+        console.print(" Every host runs a complete version. Try next:")
+        console.print("   beehive demo --keep           leave it running, with a kubeconfig for kubectl")
+        console.print("   beehive demo --scene budget   see a bad rollout stop itself")
+    else:
+        console.print(" What the job says and what the hosts run does not agree: that is a defect. Please report it.")
+
+
+def _keep_running(directory: Path) -> None:
+    """Until Ctrl-C."""
+    print(
+        f"\n It runs on. Look at it with: kubectl --kubeconfig {directory}/kubeconfig get nuj {JOB} -o wide", flush=True
+    )
+    print(" Ctrl-C ends it.", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()
+
+
+@contextlib.contextmanager
+def _directory(keep: bool) -> Iterator[Path]:
+    """A directory for everything; removed at the end, unless something went wrong and there is something to read."""
+    directory = Path(tempfile.mkdtemp(prefix="beehive-demo-"))
+    try:
+        yield directory
+    except Exception:
+        print(f"The logs are in {directory}.", file=sys.stderr)
+        raise
+    if not keep:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,174 @@
+"""What happens in the demo: five hosts, one job, three kinds of outcome, one power cut."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from beehive.api import nodeupgradejob as api
+from beehive.api.nodeupgradejob import NodeUpgradeJob
+from beehive.errors import RuntimeFailed
+from modules.demo.cluster import Cluster, wait_until
+from modules.demo.hosts import EXECUTABLE, Host
+from modules.demo.images import write_layout
+from modules.demo.program import program
+
+OLD, NEW = "v1.22.0", "v1.23.0"
+JOB = "demo"
+NEWEST_SCHEMA = 8
+"""Of the new program; data of a newer schema does not suit it."""
+_LIMIT = 120.0
+
+Look = Callable[[NodeUpgradeJob, float], None]
+"""Is shown the job and the seconds since it was created, again and again."""
+
+
+class Plan(Struct, frozen=True):
+    """One host's part in a scene."""
+
+    name: str
+    schema: int = NEWEST_SCHEMA
+    offline: bool = False
+    cut: bool = False
+    """Its power is cut while the program is swapped."""
+
+
+class Scene(Struct, frozen=True):
+    """Who takes part, and how careful the job is."""
+
+    title: str
+    hosts: tuple[Plan, ...]
+    concurrency: int = 2
+    tolerate: str = "40%"
+
+
+SCENES = {
+    "rollout": Scene(
+        "a rollout with a rollback, a host that is offline, and a power cut",
+        (
+            Plan("edge-1"),
+            Plan("edge-2", schema=NEWEST_SCHEMA + 1),
+            Plan("edge-3", cut=True),
+            Plan("edge-4", offline=True),
+            Plan("edge-5"),
+        ),
+    ),
+    "budget": Scene(
+        "a bad rollout that stops itself",
+        tuple(Plan(f"edge-{number}", schema=NEWEST_SCHEMA + 1) for number in range(1, 6)),
+        concurrency=1,
+        tolerate="20%",
+    ),
+}
+
+
+class Played(Struct, frozen=True):
+    """How it ended."""
+
+    job: NodeUpgradeJob
+    seconds: float
+    hosts: tuple[Host, ...]
+    cut: frozenset[str] = frozenset()
+    """Hosts whose power was cut."""
+
+    def told(self) -> dict[str, Any]:
+        """The one object that `--json` prints."""
+        entries = {entry.node_name: entry for entry in self.job.status.node_status or ()}
+        return {
+            "job": self.job.metadata.name,
+            "phase": self.job.status.phase,
+            "seconds": round(self.seconds, 1),
+            "nodes": {
+                host.name: {
+                    "phase": entries[host.name].phase,
+                    "reasonCode": entries[host.name].reason_code,
+                    "from": OLD,
+                    "to": NEW,
+                    "running": host.answers(),
+                }
+                for host in self.hosts
+            },
+        }
+
+
+class Stage:
+    """Sets a scene up in a directory and plays it."""
+
+    def __init__(self, scene: Scene, directory: Path, cluster: Cluster) -> None:
+        self.scene, self.cluster = scene, cluster
+        self._directory = directory
+        layout = directory / "images"
+        self.hosts = {
+            plan.name: Host(plan.name, directory / "hosts" / plan.name, layout, cluster) for plan in scene.hosts
+        }
+        self._cut: set[str] = set()
+
+    def set_up(self) -> None:
+        """Images, hosts with their programs, Nodes, identities, agents that are connected."""
+        new = (program(NEW, NEWEST_SCHEMA), 0o755)
+        files = {f"/{EXECUTABLE}": new, "/usr/local/bin/keadm": (b"#!/bin/true\n", 0o755)}
+        write_layout(self._directory / "images", api.DEFAULT_IMAGE, NEW, dict.fromkeys(("amd64", "arm64"), files))
+        with ThreadPoolExecutor(len(self.scene.hosts)) as pool:
+            list(pool.map(self._boot, self.scene.hosts))
+        online = [self.hosts[plan.name] for plan in self.scene.hosts if not plan.offline]
+        for host in online:
+            assert host.agent is not None
+            wait_until(host.is_connected, 30, f"The connection of {host.name} to the cloud", host.agent)
+
+    def _boot(self, plan: Plan) -> None:
+        host = self.hosts[plan.name]
+        host.install(OLD, NEWEST_SCHEMA + 1, plan.schema)
+        host.start_program()
+        self.cluster.add_node(plan.name, OLD)
+        host.join(self._token_for(plan.name))
+        if not plan.offline:
+            host.start_agent()
+
+    def _token_for(self, name: str) -> Path:
+        """A token of its own for each host, in a file that only its owner can read."""
+        path = self.hosts[name].directory / "join.token"
+        path.touch(mode=0o600)
+        path.write_text(self.cluster.join_token(name), encoding="utf-8")
+        return path
+
+    def play(self, look: Look) -> Played:
+        """Create the job and look on until it has ended. Raises RuntimeFailed when it does not."""
+        self.cluster.create_job(JOB, self._job_spec())
+        begun = time.monotonic()
+        while (seconds := time.monotonic() - begun) < _LIMIT:
+            job = self.cluster.job(JOB)
+            look(job, seconds)
+            self._cut_power_where_it_is_time()
+            if job.status.phase in (api.COMPLETED, api.FAILURE):
+                self._until_cordons_are_undone()
+                return Played(job, seconds, tuple(self.hosts.values()), frozenset(self._cut))
+            time.sleep(0.05)
+        raise RuntimeFailed(f"the job did not end within {_LIMIT:g} s; the logs are in {self._directory}")
+
+    def _job_spec(self) -> dict[str, Any]:
+        return {
+            "version": NEW, "nodeNames": [plan.name for plan in self.scene.hosts],
+            "concurrency": self.scene.concurrency, "failureTolerate": self.scene.tolerate,
+        }  # fmt: skip
+
+    def _cut_power_where_it_is_time(self) -> None:
+        for plan in self.scene.hosts:
+            host = self.hosts[plan.name]
+            if plan.cut and plan.name not in self._cut and host.is_swapping():
+                self._cut.add(plan.name)
+                host.cut_power()
+                host.boot()
+
+    def _until_cordons_are_undone(self) -> None:
+        def all_open() -> bool:
+            return not any(self.cluster.node(name)["spec"].get("unschedulable") for name in self.hosts)
+
+        wait_until(all_open, 10, "The uncordon of all nodes")
+
+    def end(self) -> None:
+        """End everything on all hosts."""
+        for host in self.hosts.values():
+            host.end()
