@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.contracts.api import Api, Forget
+from tests.contracts.api import BUILT_IN, Api, Forget
 from tests.contracts.kubernetes import KubernetesContract
 from tests.contracts.rollout import CRD, ROLLOUTS
 from tests.real.running.apiserver import ApiServer, remove_folder
@@ -19,7 +19,9 @@ def real(_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server = ApiServer.started(folder)
     server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     wait_until(lambda: server.request("GET", ROLLOUTS).status == 200, 20, "the contract's CRD is served")
-    wait_until(lambda: b"apis/contract.test/v1" in server.request("GET", "/openapi/v3").body, 20, "its schema is published")
+    wait_until(
+        lambda: b"apis/contract.test/v1" in server.request("GET", "/openapi/v3").body, 20, "its schema is published"
+    )
     yield server
     server.remove()
     remove_folder(folder)
@@ -37,8 +39,14 @@ def api(real: ApiServer) -> Iterator[Api]:
 
 @pytest.fixture
 def forget(real: ApiServer) -> Forget:
-    """Compact the store and restart."""
-    return real.forget_history
+    """Compact the store, restart, and wait until every kind is served again."""
+
+    def forgotten() -> None:
+        real.forget_history()
+        for path in (ROLLOUTS, *BUILT_IN):
+            wait_until(lambda path=path: real.request("GET", path).status == 200, 20, f"{path} is served again")
+
+    return forgotten
 
 
 class TestKubeApiserver(KubernetesContract):

@@ -3,9 +3,9 @@
 Raises the `Refusal` of the first step that fails.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from modules.demo.apiserver import builtin, metadata, schema, shaping, status
 from modules.demo.apiserver.cel import Rules
@@ -42,38 +42,51 @@ class Birth:
     """The end of a generated name."""
 
 
-def created(kind: Kind, namespace: str, body: Any, birth: Birth, options: Options, rules: Rules) -> Object:
+class Write(NamedTuple):
+    """Where a write goes."""
+
+    kind: Kind
+    namespace: str
+    options: Options
+    subresource: str = ""
+    replaces: bool = False
+    """It is a PUT: a uid in it is a precondition."""
+
+
+def created(write: Write, body: Any, birth: Birth, rules: Rules) -> Object:
     """The new object, without its resourceVersion."""
-    value = _shaped(kind, _typed(kind, body), shaping.NOTHING, options)
-    given = metadata.check_place(kind, value.get("metadata") or {}, namespace)
+    kind = write.kind
+    value = _shaped(kind, _typed(kind, body), shaping.NOTHING, write.options)
+    given = metadata.check_place(kind, value.get("metadata") or {}, write.namespace)
     value = {**value, "metadata": metadata.born(kind, given, birth.uid, birth.now, birth.suffix)}
     if kind.has_status and not kind.status_on_create:
         value.pop("status", None)
-    value = builtin.prepared(kind, value)
-    value = shaping.default(value, kind.whole)
+    value = shaping.default(builtin.prepared(kind, value), kind.whole)
     _refuse(kind, value, _causes(kind, value, shaping.NOTHING, rules))
     return value
 
 
-def updated(
-    kind: Kind, namespace: str, body: Any, old: Object, subresource: str, options: Options, rules: Rules
-) -> Object:
+def updated(write: Write, body: Any, old: Object, rules: Rules) -> Object:
     """What becomes of ``old``; ``old`` itself when nothing changes. Its resourceVersion is still the old one."""
-    value = _shaped(kind, shaping.graft(_typed(kind, body), old), old, options)
-    given = metadata.check_place(kind, value.get("metadata") or {}, namespace)
-    _check_identity(kind, given, old["metadata"])
-    value = _only(subresource, kind, {**value, "metadata": metadata.kept(given, old["metadata"])}, old)
-    value = shaping.graft(shaping.default(value, kind.whole, old), old)
+    kind, stored = write.kind, old["metadata"]
+    value = _shaped(kind, shaping.graft(_typed(kind, body), old), old, write.options)
+    given = metadata.check_place(kind, value.get("metadata") or {}, write.namespace)
+    _check_identity(write, given, stored)
+    free = write.subresource == "" or kind.metadata_by_status
+    if free:
+        _refuse(kind, old, metadata.change_causes(given, stored))
+    value = {**value, "metadata": metadata.kept(given, stored) if free else stored}
+    value = _only(write.subresource, kind, value, old)
+    value = shaping.graft(shaping.default(builtin.prepared(kind, value), kind.whole, old), old)
     if value is old:
         return old
-    value = _with_generation(kind, builtin.prepared(kind, value), old)
-    if added := metadata.new_finalizers(value["metadata"], old["metadata"]):
-        why = f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {added}"
-        raise status.invalid(
-            kind, value["metadata"]["name"], [Cause("FieldValueForbidden", why, "metadata.finalizers")]
-        )
+    value = _with_generation(kind, value, old)
     _refuse(kind, value, _causes(kind, value, old, rules))
     return value
+
+
+def _unreadable(kind: Kind, why: str) -> status.Refusal:
+    return status.bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _typed(kind: Kind, body: Any) -> Object:
@@ -87,8 +100,18 @@ def _typed(kind: Kind, body: Any) -> Object:
         told = f"the API version in the data ({found_version}) does not match the expected API version ({kind.api_version})"
         raise status.bad_request(told)
     if found_kind not in {None, "", kind.kind}:
-        raise status.bad_request(f"the kind in the data ({found_kind}) does not match the expected kind ({kind.kind})")
+        raise _another_kind(kind, found_kind, body)
     return {**body, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _another_kind(kind: Kind, found: Any, body: Object) -> status.Refusal:
+    if not kind.custom:
+        return status.bad_request(f"the kind in the data ({found}) does not match the expected kind ({kind.kind})")
+    metadata = body.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    return status.invalid(
+        kind, name, [Cause("FieldValueInvalid", f'Invalid value: "{found}": must be {kind.kind}', "kind")]
+    )
 
 
 def _shaped(kind: Kind, value: Object, old: Any, options: Options) -> Object:
@@ -97,23 +120,27 @@ def _shaped(kind: Kind, value: Object, old: Any, options: Options) -> Object:
     shaped = shaping.prune(value, kind.whole, old, unknown=note)
     told = [f'unknown field "{path}"' for path in unknown]
     if told and options.validation == STRICT:
-        what = f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: strict decoding error: "
-        raise status.bad_request(what.replace("'", '"') + ", ".join(told))
+        raise _unreadable(kind, f"strict decoding error: {', '.join(told)}")
     if options.validation == WARN:
         options.warnings.extend(told)
-    bad_types = [cause for cause in schema.causes(shaped.get("metadata"), METADATA, path="metadata")]
-    if bad_types:
-        raise status.bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: {bad_types[0].message}")
+    for cause in schema.causes(shaped, _typed_at_once(kind), old):
+        if cause.reason == "FieldValueTypeInvalid":
+            raise _unreadable(kind, cause.message)
     return shaped  # type: ignore[no-any-return]
 
 
-def _check_identity(kind: Kind, given: Object, old: Object) -> None:
-    name = old["name"]
+def _typed_at_once(kind: Kind) -> Mapping[str, Any]:
+    """What must have the right types to be read at all: metadata, and all of a built-in kind."""
+    return {"properties": {"metadata": METADATA}} if kind.custom else kind.whole
+
+
+def _check_identity(write: Write, given: Object, old: Object) -> None:
+    kind, name = write.kind, old["name"]
     if given.get("name", name) != name:
         told = f"the name of the object ({given['name']}) does not match the name on the URL ({name})"
         raise status.bad_request(told)
     uid = given.get("uid")
-    if uid and uid != old["uid"]:
+    if write.replaces and uid and uid != old["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
         raise status.conflict(kind, name, why)
     version = given.get("resourceVersion")
@@ -129,10 +156,7 @@ def _check_identity(kind: Kind, given: Object, old: Object) -> None:
 def _only(subresource: str, kind: Kind, value: Object, old: Object) -> Object:
     """Keep spec and status apart: a write changes the one that it was sent to."""
     if subresource == "status":
-        base = dict(old)
-        if kind.metadata_by_status:
-            base["metadata"] = value["metadata"]
-        return _with_status(base, value)
+        return _with_status({**old, "metadata": value["metadata"]}, value)
     return _with_status(value, old) if kind.has_status else value
 
 
@@ -155,7 +179,11 @@ def _causes(kind: Kind, value: Object, old: Any, rules: Rules) -> Iterator[Cause
     found = list(schema.causes(value, kind.whole, old))
     yield from found
     yield from builtin.causes(kind, value)
-    if not found:
+    if not rules.any(kind.whole):
+        return
+    if schema.blocks_rules(found):
+        yield schema.UNCHECKED
+    else:
         yield from rules.causes(value, kind.whole, old)
 
 

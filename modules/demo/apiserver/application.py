@@ -12,17 +12,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from modules.demo.apiserver import builtin, call, discovery, openapi, render, resources, selectors, status
+from modules.demo.apiserver import builtin, call, discovery, openapi, render, selectors, status
 from modules.demo.apiserver.admission import Options
-from modules.demo.apiserver.call import Query, Target
+from modules.demo.apiserver.call import Query
 from modules.demo.apiserver.cel import Rules
 from modules.demo.apiserver.history import Stored
 from modules.demo.apiserver.kinds import Kind
 from modules.demo.apiserver.listing import Listing, Page, parse_version
-from modules.demo.apiserver.resources import APPLY_PATCH, Resources
+from modules.demo.apiserver.patching import APPLY_PATCH, patch_types
+from modules.demo.apiserver.resources import Resources
 from modules.demo.apiserver.selectors import Selection
 from modules.demo.apiserver.status import Refusal
-from modules.demo.apiserver.store import Store
+from modules.demo.apiserver.store import Store, Target
 from modules.demo.apiserver.watching import Watch, Watcher
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
@@ -53,10 +54,15 @@ class Application:
         for table in self.store.tables.values():
             table.history.wake()
 
+    def forget(self) -> None:
+        """Forget all history: watches and continue tokens from before get 410."""
+        self.store.compact()
+        self.listing.forget()
+
     def make_namespace(self, name: str) -> None:
         """A namespace that is there from the start."""
         spaces = self.store.tables[builtin.NAMESPACES.prefix, builtin.NAMESPACES.plural]
-        self._resources.create(spaces, "", {"metadata": {"name": name}}, Options())
+        self._resources.create(Target(spaces), {"metadata": {"name": name}}, Options())
 
     def asgi(self) -> Starlette:
         """The ASGI application."""
@@ -77,7 +83,7 @@ class Application:
             for path in ("/api/{rest:path}", "/apis/{rest:path}")
         ]
         routes.append(Route("/{rest:path}", self._guarded(_nothing), methods=every))
-        return Starlette(routes=routes, exception_handlers={Refusal: _refused})
+        return Starlette(routes=routes, exception_handlers={Refusal: _refused, Exception: _failed})
 
     def _guarded(self, answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """``answer``, for callers that have the token."""
@@ -117,7 +123,7 @@ class Application:
         form = render.form(request.headers.get("accept", ""), query.text("includeObject"))
         match request.method, bool(target.name):
             case "GET", True:
-                stored = self._resources.get(target.table, *target.key)
+                stored = self._resources.get(target)
                 return self._one(target, stored, form)
             case "GET", False:
                 return self._watch(target, query, form) if query.flag("watch") else self._list(target, query, form)
@@ -170,25 +176,25 @@ class Application:
             raise status.bad_request("an empty namespace may not be set during creation")
         options = query.options()
         body = call.decoded(await _body(request), _media(request), call.JSON_TYPES)
-        stored = self._resources.create(target.table, target.namespace, body, options)
+        stored = self._resources.create(target, body, options)
         return self._one(target, stored, form, 201, options)
 
     async def _replace(self, request: Request, target: Target, query: Query, form: render.Form) -> Response:
         options = query.options()
         body = call.decoded(await _body(request), _media(request), call.JSON_TYPES)
-        stored, made = self._resources.replace(target.table, target.key, target.sub, body, options)
+        stored, made = self._resources.replace(target, body, options)
         return self._one(target, stored, form, 201 if made else 200, options)
 
     async def _patch(self, request: Request, target: Target, query: Query, form: render.Form) -> Response:
         options, media = query.options(), _media(request)
-        accepted = resources.patch_types(target.table.kind)
+        accepted = patch_types(target.table.kind)
         if media not in accepted:
             raise status.unsupported_media_type(accepted)
         if media == APPLY_PATCH and not query.text("fieldManager"):
             told = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
             raise Refusal(422, "Invalid", told, {})
         patch = call.decoded(await _body(request), media, accepted)
-        stored, made = self._resources.patch(target.table, target.key, target.sub, media, patch, options)
+        stored, made = self._resources.patch(target, media, patch, options)
         return self._one(target, stored, form, 201 if made else 200, options)
 
     async def _delete(self, request: Request, target: Target, query: Query, form: render.Form) -> Response:
@@ -196,7 +202,7 @@ class Application:
         wanted = call.decoded(body, _media(request), call.JSON_TYPES) if body.strip() else {}
         options = query.options()
         options.dry_run = options.dry_run or wanted.get("dryRun") == ["All"]
-        stored, gone = self._resources.delete(target.table, target.key, wanted, options)
+        stored, gone = self._resources.delete(target, wanted, options)
         kind = target.table.kind
         if not gone or kind.returns_deleted:
             return self._one(target, stored, form)
@@ -204,9 +210,7 @@ class Application:
         return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 
     def _delete_all(self, target: Target, query: Query, form: render.Form) -> Response:
-        items = self._resources.delete_all(
-            target.table, target.namespace, self._selection(target, query), query.options()
-        )
+        items = self._resources.delete_all(target, self._selection(target, query), query.options())
         page = Page(items, {"resourceVersion": str(self.store.version)})
         return _bytes(render.many(target.table.kind, page.items, form, self._now(), page.metadata))
 
@@ -255,3 +259,9 @@ def _nothing(_: Request) -> Response:
 def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return Response(msgspec.json.encode(error.body()), error.code, dict(error.headers), "application/json")
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    """A bug spoils one request; Starlette then hands it on to uvicorn, which logs it."""
+    told = f"Internal error occurred: {type(error).__name__}"
+    return Response(msgspec.json.encode(Refusal(500, "InternalError", told, {}).body()), 500, None, "application/json")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from modules.demo.apiserver.kinds import Column, Kind
-from modules.demo.apiserver.status import Cause
+from modules.demo.apiserver.status import Cause, bad_request
 
 Object = dict[str, Any]
 
@@ -139,32 +139,34 @@ def prepared(kind: Kind, value: Object) -> Object:
 
 
 def _secret(value: Object) -> Object:
+    for key, text in (value.get("data") or {}).items():
+        if not _is_base64(text):
+            raise bad_request(
+                f'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at data[{key}]'
+            )
     filled = {key: part for key, part in value.items() if key != "stringData"}
-    texts = value.get("stringData") or {}
-    if texts:
-        encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in texts.items()}
+    if texts := value.get("stringData"):
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
         filled["data"] = {**(value.get("data") or {}), **encoded}
     return {**filled, "type": value.get("type") or "Opaque"}
 
 
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
 def causes(kind: Kind, value: Object) -> Iterator[Cause]:
     """What is wrong with an object of this kind beyond its schema."""
-    if kind is SECRETS:
-        yield from _wrong_data(value.get("data") or {})
-    elif kind is EVENTS:
+    if kind is EVENTS:
         yield from _wrong_event(value)
     elif kind is LEASES:
         yield from _wrong_lease(value.get("spec") or {})
     elif kind is PODS and not (value.get("spec") or {}).get("containers"):
         yield Cause("FieldValueRequired", "Required value", "spec.containers")
-
-
-def _wrong_data(data: Object) -> Iterator[Cause]:
-    for key, text in data.items():
-        try:
-            base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            yield Cause("FieldValueInvalid", f'Invalid value: "{text}": illegal base64 data', f"data[{key}]")
 
 
 def _wrong_event(value: Object) -> Iterator[Cause]:

@@ -1,32 +1,16 @@
 """One request, understood: which resource, which object, which options."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from modules.demo.apiserver import status
 from modules.demo.apiserver.admission import STRICT, WARN, Options
-from modules.demo.apiserver.store import Key, Table
+from modules.demo.apiserver.store import Table, Target
 
 JSON_TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 """What the API server's message about unknown body formats names; protobuf is not taken here."""
-
-
-class Target(NamedTuple):
-    """What a path names."""
-
-    table: Table
-    namespace: str
-    name: str
-    """Empty: the collection."""
-    sub: str
-    """Empty or ``status``."""
-
-    @property
-    def key(self) -> Key:
-        """The key in the table."""
-        return (self.namespace, self.name)
 
 
 def target(path: str, tables: Mapping[tuple[str, str], Table]) -> Target:
@@ -86,10 +70,12 @@ class Query:
 
 def decoded(body: bytes, media: str, accepted: Sequence[str]) -> Any:
     """The body as plain data; 415 for a form that is not taken, 400 for one that cannot be read."""
-    if media and media not in accepted or media.endswith("protobuf"):
+    if (media and media not in accepted) or media.endswith("protobuf"):
         raise status.unsupported_media_type(accepted)
     try:
         return msgspec.json.decode(body)
+    except RecursionError as error:
+        raise status.bad_request("the object provided is nested too deep") from error
     except msgspec.DecodeError as error:
         if media.endswith("yaml"):
             return _yaml(body)

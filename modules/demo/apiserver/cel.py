@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from modules.demo.apiserver.cel_parser import Expression, UnsupportedRuleError, compiled
 from modules.demo.apiserver.cel_values import CelError, Optional
 from modules.demo.apiserver.kinds import Schema
-from modules.demo.apiserver.schema import quoted
+from modules.demo.apiserver.schema import type_name
 from modules.demo.apiserver.shaping import NOTHING, at, field_schema, join
 from modules.demo.apiserver.status import Cause
 
@@ -48,6 +48,10 @@ class Rules:
         if own or any(below):
             self._rules[id(schema)] = own
         return bool(own) or any(below)
+
+    def any(self, schema: Schema) -> bool:
+        """Whether the schema has rules, at any depth."""
+        return id(schema) in self._rules
 
     def causes(self, value: Any, schema: Schema, old: Any = NOTHING, path: str = "") -> Iterator[Cause]:
         """What the rules of ``schema`` find in ``value``; a part identical to its stored counterpart is not judged again."""
@@ -113,5 +117,5 @@ def _judge(rule: _Rule, value: Any, old: Any, path: str) -> Iterator[Cause]:
         message = str(rule.message(variables))
     except CelError as error:
         message = f"rule evaluation error: {error}"
-    told = _TOLD.get(rule.reason, _TOLD["FieldValueInvalid"]).format(message=message, value=quoted(value))
+    told = _TOLD.get(rule.reason, _TOLD["FieldValueInvalid"]).format(message=message, value=f'"{type_name(value)}"')
     yield Cause(rule.reason, told, f"{path}{rule.field}")

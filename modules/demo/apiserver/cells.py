@@ -21,7 +21,7 @@ def cell(column: Column, obj: Mapping[str, Any], now: datetime) -> Any:
         return computed(obj)
     found = list(select(column.path, obj))
     if not found or found[0] is None:
-        return "<unknown>" if column.type == "date" else None if column.type != "string" else ""
+        return None
     if column.type == "date":
         return age(found[0], now)
     return str(found[0]) if column.type == "string" and not isinstance(found[0], dict | list) else found[0]
@@ -49,13 +49,13 @@ def _step(step: re.Match[str], value: Any) -> Iterator[Any]:
     elif isinstance(value, list) and step["all"]:
         yield from value
     elif isinstance(value, list):
-        yield from (item for item in value if item.get(step["key"]) == step["value"])
+        yield from (item for item in value if isinstance(item, Mapping) and item.get(step["key"]) == step["value"])
 
 
 def age(timestamp: Any, now: datetime) -> str:
     """How long ago, as kubectl words it: ``45s``, ``3m20s``, ``5h``, ``2d``."""
     try:
-        then = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
+        then = datetime.fromisoformat(str(timestamp))
     except ValueError:
         return "<invalid>"
     seconds = int((now.astimezone(UTC) - then).total_seconds())

@@ -45,7 +45,7 @@ def born(kind: Kind, metadata: Object, uid: str, now: str, suffix: str) -> Objec
 
 
 def kept(metadata: Object, old: Object) -> Object:
-    """The metadata of a changed object: what only the server sets stays as it was. `metadata.uid` is judged before."""
+    """The metadata of a changed object: what only the server sets stays as it was."""
     free = {key: value for key, value in metadata.items() if key not in {*_FROM_OLD, "managedFields", "selfLink"}}
     fixed = {key: old[key] for key in _FROM_OLD if key in old}
     return {**free, **fixed, "resourceVersion": old["resourceVersion"]}
@@ -97,9 +97,15 @@ def _wrong_key(key: str, path: str) -> Iterator[Cause]:
         )
 
 
-def new_finalizers(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
-    """Finalizers that a change would add to an object that is being deleted; none may."""
-    if "deletionTimestamp" not in old:
-        return []
+def change_causes(given: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
+    """What a change of metadata may not do: another identity, a deletion by hand, finalizers for what is being deleted."""
+    if given.get("uid", old["uid"]) != old["uid"]:
+        yield Cause("FieldValueInvalid", f'Invalid value: "{given["uid"]}": field is immutable', "metadata.uid")
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if name in given and name not in old:
+            yield Cause("FieldValueInvalid", f'Invalid value: "{given[name]}": field is immutable', f"metadata.{name}")
     before = set(old.get("finalizers") or ())
-    return [one for one in metadata.get("finalizers") or () if one not in before]
+    added = [one for one in given.get("finalizers") or () if one not in before]
+    if added and "deletionTimestamp" in old:
+        why = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+        yield Cause("FieldValueForbidden", f"Forbidden: {why}", "metadata.finalizers")

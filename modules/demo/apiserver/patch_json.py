@@ -1,8 +1,9 @@
-"""JSON Patch (RFC 6902) as Kubernetes applies it (evanphx/json-patch v4), on values that are never changed in place.
+"""JSON Patch (RFC 6902) as Kubernetes applies it (gopkg.in/evanphx/json-patch.v4), on values that are never changed in place.
 
-Each operation copies only the containers on its path, so whatever a patch does not touch stays the identical object: the later steps
-(pruning, validation, "did anything change?") skip it.
-Differences from RFC 6902, as upstream: negative indices count from the end, and ``test`` of ``null`` passes on what is absent.
+Each operation copies only the containers on its path, so whatever a patch does not touch stays the identical object: the
+later steps (pruning, validation, "did anything change?") skip it. Differences from RFC 6902, as upstream: negative indices
+count from the end; a key that an object does not have reads as null, so ``replace`` adds it, ``copy`` copies null and
+``test`` of null passes; an absent ``value`` is null.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,6 @@ Leaf = Callable[[Any, str], Any]
 """(container, key) -> a changed copy of the container."""
 
 MAX_OPERATIONS: Final = 10_000
-_ABSENT: Final = object()
 
 
 class PatchError(Exception):
@@ -43,9 +43,9 @@ def _apply_one(document: Any, operation: dict[str, Any]) -> Any:
         case "test":
             return _tested(document, path, operation.get("value"))
         case "add":
-            return _edit(document, path, _adder(_value(operation)))
+            return _edit(document, path, _adder(operation.get("value")))
         case "replace":
-            return _edit(document, path, _replacer(_value(operation)))
+            return _edit(document, path, _replacer(operation.get("value")))
         case "remove":
             return _edit(document, path, _removed)
         case "copy":
@@ -58,12 +58,6 @@ def _apply_one(document: Any, operation: dict[str, Any]) -> Any:
             raise PatchError(f"unexpected kind: {other}")
 
 
-def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise PatchError("the operation has no value")
-    return operation["value"]
-
-
 def _path(pointer: Any) -> Path:
     if not isinstance(pointer, str) or not pointer.startswith("/"):
         raise PatchError(f"not a JSON pointer: {pointer!r}")
@@ -71,26 +65,23 @@ def _path(pointer: Any) -> Path:
 
 
 def _tested(document: Any, path: Path, expected: Any) -> Any:
-    try:
-        found = _found(document, path)
-    except PatchError:
-        found = None
-    if not same(found, expected):
+    if not same(_found(document, path), expected):
         raise PatchError(f"testing value /{'/'.join(path)} failed")
     return document
 
 
 def _found(document: Any, path: Path) -> Any:
-    for token in path:
+    """What ``path`` names; None for a key that the last object does not have, which upstream reads as null."""
+    for token in path[:-1]:
         document = _child(document, token)
-    return document
+    return document.get(path[-1]) if isinstance(document, dict) else _child(document, path[-1])
 
 
 def _child(container: Any, token: str) -> Any:
     if isinstance(container, list):
         return container[_index(token, len(container))]
-    found = container.get(token, _ABSENT) if isinstance(container, dict) else _ABSENT
-    if found is _ABSENT:
+    found = container.get(token) if isinstance(container, dict) else None
+    if found is None:
         raise PatchError(f"missing value: {token}")
     return found
 
@@ -121,7 +112,6 @@ def _adder(value: Any) -> Leaf:
 
 def _replacer(value: Any) -> Leaf:
     def replace(container: Any, key: str) -> Any:
-        _child(container, key)
         if isinstance(container, dict):
             return {**container, key: value}
         place = _index(key, len(container))
@@ -131,8 +121,9 @@ def _replacer(value: Any) -> Leaf:
 
 
 def _removed(container: Any, key: str) -> Any:
-    _child(container, key)
     if isinstance(container, dict):
+        if key not in container:
+            raise PatchError(f"nothing to remove: {key}")
         return {name: value for name, value in container.items() if name != key}
     place = _index(key, len(container))
     return [*container[:place], *container[place + 1 :]]

@@ -46,7 +46,7 @@ def strategic(document: Any, patch: Any, keys: MergeKeys, path: str = "") -> Any
 
 def _retain(merged: dict[str, Any], patch: dict[str, Any]) -> None:
     if "$retainKeys" in patch:
-        kept = set(patch["$retainKeys"])
+        kept = _list(patch["$retainKeys"])
         for key in [key for key in merged if key not in kept]:
             del merged[key]
 
@@ -57,9 +57,9 @@ def _merge_field(merged: dict[str, Any], key: str, value: Any, keys: MergeKeys, 
     directive, _, target = key.partition("/")
     parent = path.removesuffix(key)
     if directive == "$deleteFromPrimitiveList":
-        merged[target] = [item for item in merged.get(target) or () if item not in value]
+        merged[target] = [item for item in merged.get(target) or () if item not in _list(value)]
     elif directive == "$setElementOrder":
-        _reorder(merged, target, value, keys.get(parent + target, ""))
+        _reorder(merged, target, _list(value), keys.get(parent + target, ""))
     elif value is None:
         merged.pop(key, None)
     elif isinstance(value, list) and path in keys:
@@ -103,3 +103,9 @@ def _reorder(merged: dict[str, Any], target: str, order: Iterable[Any], key: str
 
     if isinstance(merged.get(target), list):
         merged[target] = sorted(merged[target], key=rank)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise MergeError(f"a directive of a strategic merge patch needs a list, not {value!r}")
+    return value

@@ -5,7 +5,7 @@ a patch of one entry among thousands costs one entry, and what was valid when it
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -98,7 +98,8 @@ def _of_string(value: str, schema: Schema, path: str) -> Iterator[Cause]:
     if pattern and not _compiled(pattern).search(value):
         yield _invalid(value, path, f"{path} in body should match '{pattern}'")
     if schema.get("format") == "date-time" and not _is_time(value):
-        yield _invalid(value, path, f'{path} in body must be of type date-time: "{value}"')
+        told = f'Invalid value: "{value}": {path} in body must be of type date-time: "{value}"'
+        yield Cause("FieldValueTypeInvalid", told, path)
 
 
 def _of_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
@@ -152,6 +153,23 @@ def _of_object(value: dict[str, Any], schema: Schema, old: Any, path: str) -> It
         child_schema = properties.get(key, others)
         if isinstance(child_schema, dict):
             yield from causes(child, child_schema, at(old, key), join(path, key))
+
+
+_BLOCKING: Final = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+UNCHECKED: Final = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+    "<nil>",
+)
+"""Is told instead of what the rules in CEL would find, when the object is too wrong for them."""
+
+
+def blocks_rules(found: Sequence[Cause]) -> bool:
+    """Whether an object with these faults is not judged by the rules in CEL."""
+    return any(cause.reason in _BLOCKING for cause in found)
 
 
 def quoted(value: Any) -> str:

@@ -1,6 +1,6 @@
 """Everything the server remembers: objects by kind, one counter of versions, the history of each kind."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from modules.demo.apiserver.history import Change, History, Stored
 from modules.demo.apiserver.kinds import Kind
@@ -28,6 +28,22 @@ class Table:
         return [self.objects[key] for key in keys]
 
 
+class Target(NamedTuple):
+    """A collection, an object in it, or a subresource of that."""
+
+    table: Table
+    namespace: str = ""
+    name: str = ""
+    """Empty: the collection."""
+    sub: str = ""
+    """Empty or ``status``."""
+
+    @property
+    def key(self) -> Key:
+        """The key in the table."""
+        return (self.namespace, self.name)
+
+
 class Store:
     """Versions grow by one with each write, whatever its kind."""
 
@@ -35,24 +51,24 @@ class Store:
         self.tables = {(kind.prefix, kind.plural): Table(kind, history) for kind in kinds}
         self.version = 1
 
-    def write(self, table: Table, key: Key, value: Object) -> Stored:
+    def write(self, target: Target, value: Object) -> Stored:
         """Create or change one object; its resourceVersion is set here. Raises 500 when it is too large to be kept."""
-        before = table.objects.get(key)
+        before = target.table.objects.get(target.key)
         after = self._next(value)
         if len(after.json) > OBJECT_LIMIT:
             raise Refusal(500, "", "etcdserver: request is too large")
         self.version = after.version
-        table.objects[key] = after
-        table.history.record(Change(after.version, before, after))
+        target.table.objects[target.key] = after
+        target.table.history.record(Change(after.version, before, after))
         return after
 
-    def remove(self, table: Table, key: Key, value: Object) -> Stored:
-        """Delete one object whose last state was ``value``."""
-        before = table.objects.pop(key)
-        after = self._next(value)
-        self.version = after.version
-        table.history.record(Change(after.version, before, after, gone=True))
-        return after
+    def remove(self, target: Target, value: Object) -> Stored:
+        """Delete one object whose last state is ``value``; watches are told what was stored, as upstream."""
+        before = target.table.objects.pop(target.key)
+        last = self._next(value)
+        self.version = last.version
+        target.table.history.record(Change(last.version, before, at_version(before.value, last.version), gone=True))
+        return last
 
     def compact(self) -> None:
         """Forget all history: every watch and continue token from before gets 410."""
@@ -60,5 +76,9 @@ class Store:
             table.history.forget(self.version)
 
     def _next(self, value: Object) -> Stored:
-        version = self.version + 1
-        return Stored(version, {**value, "metadata": {**value["metadata"], "resourceVersion": str(version)}})
+        return at_version(value, self.version + 1)
+
+
+def at_version(value: Object, version: int) -> Stored:
+    """``value`` with the resourceVersion ``version``."""
+    return Stored(version, {**value, "metadata": {**value["metadata"], "resourceVersion": str(version)}})

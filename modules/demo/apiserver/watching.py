@@ -12,7 +12,7 @@ from modules.demo.apiserver.history import Change, Stored
 from modules.demo.apiserver.render import Form
 from modules.demo.apiserver.selectors import Selection
 from modules.demo.apiserver.status import Refusal
-from modules.demo.apiserver.store import Store, Table
+from modules.demo.apiserver.store import Store, Table, at_version
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _BEFORE_THE_END: Final = 2.0
@@ -100,7 +100,7 @@ class Watcher:
             self._seen = change.version
             namespace = change.after.value["metadata"].get("namespace", "")
             if self._watch.namespace in {"", namespace} and (name := self._name(change)):
-                yield self._line(name, change.after)
+                yield self._line(name, _shown(name, change))
 
     def _name(self, change: Change) -> str:
         """What the change is to this watch: an object that no longer matches is deleted, for it."""
@@ -121,6 +121,13 @@ class Watcher:
         kind = self._watch.table.kind
         value = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
         return b'{"type":"BOOKMARK","object":' + msgspec.json.encode(value) + b"}\n"
+
+
+def _shown(name: str, change: Change) -> Stored:
+    """The object of an event. One that went out of the selection is shown as it was in it, at the new version."""
+    if name == "DELETED" and not change.gone and change.before is not None:
+        return at_version(change.before.value, change.version)
+    return change.after
 
 
 async def _wait(news: asyncio.Event, seconds: float) -> None:
