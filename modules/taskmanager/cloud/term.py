@@ -1,0 +1,217 @@
+"""One term of leadership: what is known, what is under way, and what follows from both.
+
+`look` plans what may be planned and begins the writes; `follow` and `act` do what must wait until a write was answered.
+"""
+
+import asyncio
+import logging
+
+from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry
+from beehive.module import Endpoint
+from beehive.world import World, from_rfc3339
+from modules.taskmanager import codes
+from modules.taskmanager.cloud.alarm import Alarm
+from modules.taskmanager.cloud.background import Background
+from modules.taskmanager.cloud.books import Books, JobDesk
+from modules.taskmanager.cloud.cordons import Cordons
+from modules.taskmanager.cloud.listening import Listening
+from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, StatusWritten
+from modules.taskmanager.cloud.telling import Telling
+from modules.taskmanager.cloud.writing import Writing, Written
+from modules.taskmanager.config import CloudConfig
+from modules.taskmanager.cordon import Change, cordon_of
+from modules.taskmanager.job import News, Plan, Round
+from modules.taskmanager.story import events
+
+log = logging.getLogger(__name__)
+_DELETION_PATIENCE = 30.0
+"""A deletion waits this long for cordons to be undone; the rule undoes them afterwards too."""
+
+
+class Term:
+    """Everything here ends with the grant, and is read again with the next."""
+
+    def __init__(
+        self, number: int, endpoint: Endpoint, group: asyncio.TaskGroup, config: CloudConfig, world: World
+    ) -> None:
+        self._world = world
+        self.alarm = Alarm(world.now)
+        self.background = Background(number, endpoint, group, config.ask_timeout)
+        self.books = Books(config)
+        self.telling = Telling(endpoint, self.books, world)
+        self.listening = Listening(self.books, self.telling, self.background)
+        self._cordons = Cordons(self.books, self.background, config)
+        self._writing = Writing(self.books, self.background)
+        self._startable: dict[str, tuple[str, int]] = {}
+        """Node -> uid and attempt of the mark that stands."""
+
+    # ---- answers to what was begun -----------------------------------------------------------------------------
+
+    async def take(self, note: StatusWritten | JobWritten | NodeWritten | LookedUp) -> None:
+        """The answer to something that was begun in this term."""
+        match note:
+            case LookedUp():
+                await self.listening.looked_up(note, self.alarm.now)
+            case NodeWritten():
+                self._cordons.answered(note.node, note.answer)
+                await self._tell(note.node)
+            case _:
+                if desk := self.books.desks.get(note.uid):
+                    await self._written(desk, note)
+
+    async def _written(self, desk: JobDesk, note: StatusWritten | JobWritten) -> None:
+        lost: list[JobDesk] = []
+        if isinstance(note, StatusWritten):
+            desk.bucket.wrote(note.took)
+        written = self._writing.answered(desk, note.answer, lost.append)
+        if written is not None and isinstance(note, StatusWritten):
+            await self._follow(written)
+        for one in lost:
+            await self.gone(one)
+
+    async def gone(self, desk: JobDesk) -> None:
+        """The job is no more: its nodes are told, what they said concerns nobody, its cordons have no owner."""
+        self.books.desks.pop(desk.uid, None)
+        for entry in desk.job.status.node_status or ():
+            if entry.phase == IN_PROGRESS:
+                await self.telling.cancel(desk, entry, "the job is gone")
+        for said in desk.drop_said():
+            await self.telling.seen(said.heard, said.report, None, "unknown")
+
+    async def _follow(self, written: Written) -> None:
+        """The status stands: acknowledge what it holds, stop who was closed without a word, tell the story."""
+        desk = written.desk
+        for said in written.seen:
+            await self.telling.seen(said.heard, said.report, desk)
+            await self.listening.check_pace(said.heard, said.report, desk)
+        for old, new in _moved(written.before, desk.job.status):
+            if old.phase == IN_PROGRESS and not codes.is_own_word(new.phase, new.reason_code):
+                await self._take_back(desk, new)
+            if new.phase == SUCCESSFUL and old.phase != IN_PROGRESS:
+                self._tell_late(desk, new)
+        self.background.tell(events(written.before, desk.job, self.books.nodes))
+
+    async def _take_back(self, desk: JobDesk, entry: NodeEntry) -> None:
+        if entry.reason_code != codes.BUSY:
+            await self.telling.cancel(desk, entry, "its time is over")
+
+    def _tell_late(self, desk: JobDesk, entry: NodeEntry) -> None:
+        """A success after its cordon was undone gets its line of history in a patch of its own."""
+        node = self.books.nodes.get(entry.node_name)
+        held = cordon_of(node) if node else None
+        if held is None or held.uid != desk.uid:
+            change = Change(entry.historic_version, entry.current_version or desk.job.spec.version)
+            self._cordons.late[entry.node_name] = change
+
+    # ---- looking -----------------------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Plan what may be planned, begin the writes, and act on what stands."""
+        began = self.alarm.began()
+        planned = self._plan()
+        self.alarm.plan_at = planned.look_again
+        for uid, status in planned.statuses.items():
+            self._writing.status(self.books.desks[uid], status)
+        await self._act(planned)
+        self.alarm.ended(began)
+
+    def _plan(self) -> Plan:
+        books = self.books
+        for desk in books.desks.values():
+            self._tend(desk)
+        news = News(
+            reports=books.reports(),
+            cordons=self._cordons.refused(),
+            free=frozenset(self.listening.free),
+            critical=books.critical,
+            unanswered={uid: tuple(desk.unanswered) for uid, desk in books.desks.items() if desk.unanswered},
+            held=frozenset(uid for uid, desk in books.desks.items() if self._is_held(desk)),
+        )
+        one = Round(books.jobs(), books.nodes, books.fleet(), news, self._world.now())
+        for job in one.order:
+            try:
+                one.take(job)
+            except Exception as error:  # one job's plan: it spoils only itself (promise 11)
+                self._set_aside(books.desks[job.metadata.uid], error)
+        self.listening.free.clear()
+        return one.result()
+
+    def _is_held(self, desk: JobDesk) -> bool:
+        """It may not be planned now; comes again by itself when it may."""
+        if desk.writing or desk.deleting or desk.aside == desk.job.metadata.generation:
+            return True
+        if not desk.is_ours and desk.open:
+            return True
+        now = self.alarm.now
+        at = max(desk.not_before, desk.bucket.next_at(now))
+        if at > now + 1e-6:
+            self.alarm.soon(at)
+            return True
+        return False
+
+    def _set_aside(self, desk: JobDesk, error: Exception) -> None:
+        mark = self._world.new_id()[:8]
+        log.error("the plan of job %s failed and is set aside (%s)", desk.job.metadata.name, mark, exc_info=error)
+        desk.aside = desk.job.metadata.generation
+        why = f"its plan failed inside the controller; nothing is started until its spec changes (log mark {mark})"
+        self._writing.set_aside(desk, why, self._world.now())
+
+    # ---- the finalizer -----------------------------------------------------------------------------------------
+
+    def _tend(self, desk: JobDesk) -> None:
+        """On before anything else, off when nothing of the job is left."""
+        if desk.writing:
+            return
+        if desk.not_before > self.alarm.now:
+            self.alarm.soon(desk.not_before)
+        elif not desk.deleting and not desk.is_ours and desk.open:
+            self._writing.finalizer(desk, there=True)
+        elif desk.deleting and desk.is_ours and self._is_cleared(desk):
+            self._writing.finalizer(desk, there=False)
+
+    def _is_cleared(self, desk: JobDesk) -> bool:
+        """No node is cordoned for it any more, or it was waited for long enough: a deletion never hangs."""
+        held = (cordon_of(self.books.nodes[name]) for name in self.books.ours)
+        if not any(one is not None and one.uid == desk.uid for one in held):
+            return True
+        try:
+            over = from_rfc3339(desk.job.metadata.deletion_timestamp or "") + _DELETION_PATIENCE
+        except ValueError:
+            return True
+        left = over - self._world.now()
+        if left > 0:
+            self.alarm.soon(self.alarm.now + left)
+        return left <= 0
+
+    # ---- acting ------------------------------------------------------------------------------------------------
+
+    async def _act(self, planned: Plan) -> None:
+        """Cordon what is marked, uncordon what is not, tell who may start, stop who was aborted."""
+        self._cordons.assign()
+        again = self._cordons.mend()
+        if again is not None:
+            self.alarm.soon(again)
+        self._startable = {one.node: (one.uid, one.attempt) for one in planned.start}
+        for node in self._startable:
+            await self._tell(node)
+        for desk, entry in list(self.books.in_flight()):
+            if desk.deleting or desk.job.spec.abort:
+                why = "the job is being deleted" if desk.deleting else "the job was aborted"
+                await self.telling.cancel(desk, entry, why)
+
+    async def _tell(self, node: str) -> None:
+        """Tell it to start if its mark and its cordon stand."""
+        key = self._startable.get(node)
+        desk = self.books.desks.get(key[0]) if key else None
+        entry = desk.entry(node) if desk else None
+        owner = self._cordons.owners.get(node)
+        if desk is None or entry is None or owner is None or not self._cordons.stands(node):
+            return
+        if entry.phase == IN_PROGRESS and key == (owner.uid, owner.attempt) == (desk.uid, entry.attempt):
+            await self.telling.start(desk, entry)
+
+
+def _moved(before: JobStatus, after: JobStatus) -> list[tuple[NodeEntry, NodeEntry]]:
+    """Entries whose phase changed."""
+    pairs = zip(before.node_status or (), after.node_status or (), strict=False)
+    return [(old, new) for old, new in pairs if old is not new and old.phase != new.phase]
