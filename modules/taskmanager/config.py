@@ -28,6 +28,18 @@ class CloudConfig(Struct, frozen=True, kw_only=True, rename="camel"):
 class EdgeConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     """How the node's runner waits and repeats."""
 
+    confirmation_limit: Duration = Duration(3600)
+    """How long the node's owner may take to confirm before the upgrade is given up; default 1h. The same as
+    `upgrader.confirmationLimit`."""
+    ask_again: Duration = Duration(30)
+    """Pause between two questions whether an upgrade may begin whose lease has ended; default 30s."""
+    stop_again: Duration = Duration(10)
+    """Pause after which a cancelled action that has not ended is told again; default 10s."""
+    inspect_timeout: Duration = Duration(60)
+    """How long the evidence after a restart is waited for; default 60s."""
+    save_again: Duration = Duration(5)
+    """Pause after the journal could not be written (disk full); default 5s."""
+
 
 class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """The section `taskmanager`."""
