@@ -1,7 +1,10 @@
 """One host, put together from its configuration."""
 
+import os
 import sys
+from pathlib import Path
 
+import modules
 from beehive.errors import Refused
 from modules.upgrader.config import Config
 from modules.upgrader.host.files import Files
@@ -30,7 +33,9 @@ class Host:
         key = unit_key(uid, attempt)
         program = self.config.tool or (sys.executable, "-m", "modules.upgrader.tool")
         argv = (*program, "upgrade", "edge", "--force", "--request", str(self.layout.request(key)))
-        return Service(f"beehive-tool@{key}", argv, restarts=_TOOL_RESTARTS)
+        ours = str(Path(modules.__file__).parents[1])  # where it is found, however this process found it
+        path = os.pathsep.join((ours, *filter(None, (os.environ.get("PYTHONPATH"),))))
+        return Service(f"beehive-tool@{key}", argv, _TOOL_RESTARTS, () if self.config.tool else (("PYTHONPATH", path),))
 
     def installed(self) -> str:
         """What the installed program answers. Refused if it does not."""

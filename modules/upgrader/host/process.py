@@ -60,15 +60,7 @@ class ProcessServices:
         state = str(self._state_file(service))
         what = {"argv": service.argv, "log": str(log), "state": state, "restarts": service.restarts}
         spec.write_bytes(msgspec.json.encode({**what, "no_restart": _ENOUGH}))
-        command = [sys.executable, "-I", "-S", keeper.__file__, str(spec)]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_STARTING, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unavailable(f"{service.name} cannot be started: {error}") from error
-        if done.returncode:
-            raise Unavailable(f"{service.name}: {done.stderr.decode(errors='replace').strip() or 'its keeper failed'}")
+        _keep(service, spec)
 
     def stop(self, service: Service) -> None:
         state = self._load(service)
@@ -157,6 +149,20 @@ class ProcessServices:
 def boot_id() -> str:
     """Of this boot of the machine: a pid means nothing after the next."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _keep(service: Service, spec: Path) -> None:
+    """Start the service's keeper; it returns when the service runs."""
+    command = [sys.executable, "-I", "-S", keeper.__file__, str(spec)]
+    environment = os.environ | dict(service.environment)
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=_STARTING, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{service.name} cannot be started: {error}") from error
+    if done.returncode:
+        raise Unavailable(f"{service.name}: {done.stderr.decode(errors='replace').strip() or 'its keeper failed'}")
 
 
 def _runs(pid: int, ticks: int) -> bool:

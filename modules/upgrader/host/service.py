@@ -15,6 +15,8 @@ class Service(Struct, frozen=True):
     """How the process manager starts it; under systemd the unit says it."""
     restarts: int = 0
     """How often the process manager starts it again after a failure; under systemd the unit says it."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What the process manager adds to its own environment for it."""
 
 
 class Status(Struct, frozen=True):

@@ -61,12 +61,14 @@ class Standing(Struct, frozen=True):
     restore_failed: bool = False
 
 
-class OnDisk(Struct, frozen=True):
-    """What a restarted tool finds: whose complete program lies at the target's place."""
+class Found(Struct, frozen=True):
+    """What a restarted tool finds: whose complete program lies at the target's place, and how its service is."""
 
     old: bool
     new: bool
     """Both, when an attempt brings the very program that is there."""
+    ended: bool = False
+    """The service has ended by itself, and its manager knows how."""
 
 
 def after(phase: Phase, *, ok: bool, undo_failed: bool = False) -> Phase:
@@ -75,24 +77,26 @@ def after(phase: Phase, *, ok: bool, undo_failed: bool = False) -> Phase:
     return Phase.ROLLBACK_FAILED if following is Phase.ROLLED_BACK and undo_failed else following
 
 
-def resume(standing: Standing, disk: OnDisk) -> Phase:
+def resume(standing: Standing, found: Found) -> Phase:
     """Where a restarted tool goes on; evidence first, never a guess (architecture.md 6, Resume)."""
     phase = standing.phase
     if phase in ENDS:
         return phase
     if phase in UNDO:
-        return _resume_undo(standing, disk)
+        return _resume_undo(standing, found)
     if standing.starts > MOST_INTERRUPTIONS:
-        return Phase.UNDO_START if phase in BEFORE_SWAP and disk.old else Phase.UNDO_STOP
+        return Phase.UNDO_START if phase in BEFORE_SWAP and found.old else Phase.UNDO_STOP
     if phase is Phase.PREPARE:
         return phase
     if phase in (Phase.STOP, Phase.SAVE):
-        return Phase.STOP if disk.old else Phase.UNDO_STOP
-    if disk.new:
-        return Phase.START  # no second swap, and no second copy of data that the new version may have changed
-    return Phase.STOP if disk.old and phase is Phase.SWAP else Phase.UNDO_STOP
+        return Phase.STOP if found.old else Phase.UNDO_STOP
+    if found.new:
+        # No second swap, no second copy of data that the new version may have changed, and no second start of one that
+        # is known to have ended.
+        return Phase.VERIFY if phase is Phase.VERIFY and found.ended else Phase.START
+    return Phase.STOP if found.old and phase is Phase.SWAP else Phase.UNDO_STOP
 
 
-def _resume_undo(standing: Standing, disk: OnDisk) -> Phase:
+def _resume_undo(standing: Standing, found: Found) -> Phase:
     started = standing.phase in (Phase.UNDO_START, Phase.UNDO_VERIFY)
-    return Phase.UNDO_START if started and (disk.old or standing.restore_failed) else Phase.UNDO_STOP
+    return Phase.UNDO_START if started and (found.old or standing.restore_failed) else Phase.UNDO_STOP

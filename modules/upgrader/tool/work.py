@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from beehive.errors import BeehiveError, Refused
+from beehive.errors import BeehiveError, Refused, Unavailable
 from beehive.messages.host import Verdict
 from modules.upgrader.host.backup import Backup, load_backup, make_backup
 from modules.upgrader.host.database import copy_database, restore_database, set_aside
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
+from modules.upgrader.host.service import Status
 from modules.upgrader.sentences import reason as sentence
-from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, OnDisk, Phase, Standing, after, resume
+from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, Found, Phase, Standing, after, resume
 from modules.upgrader.tool.record import Record, save_record
 from modules.upgrader.tool.verdict import verdict_of
 from modules.upgrader.tool.verify import verify
@@ -50,7 +51,7 @@ class Tool:
     def run(self, *, undo: bool = False) -> Verdict:
         """Finish or undo the attempt. Raises OSError only when not even its first record can be written."""
         if self.record.verdict:
-            return self.record.verdict
+            return self._clean_up(self.record.verdict)
         self._take_up(undo)
         while self.record.phase not in ENDS:
             phase = self.record.phase
@@ -65,15 +66,12 @@ class Tool:
         save_record(self.files, self.layout, self.key, self.record)
 
     def _take_up(self, undo: bool) -> None:
-        digest = digest_of(self.layout.executable)
-        order = self.record.order
-        disk = OnDisk(old=digest == order.old_digest, new=digest == order.new_digest)
+        found = self._look()
         starts = self.record.starts + 1
-        standing = Standing(self.record.phase, starts, bool(self.record.undo_problem))
-        phase = resume(standing, disk)
+        phase = resume(Standing(self.record.phase, starts, bool(self.record.undo_problem)), found)
         reason = self.record.reason
         if undo and phase not in UNDO:
-            untouched = self.record.phase in BEFORE_SWAP and disk.old
+            untouched = self.record.phase in BEFORE_SWAP and found.old
             phase, reason = Phase.UNDO_START if untouched else Phase.UNDO_STOP, "a rollback was asked for"
         if phase in UNDO and not reason:
             reason = _why_undo(self.record, starts)
@@ -81,6 +79,15 @@ class Tool:
             self.record, phase=phase, starts=starts, reason=reason, began=self.record.began or self.now()
         )
         self.save()
+
+    def _look(self) -> Found:
+        digest, order = digest_of(self.layout.executable), self.record.order
+        try:
+            status = self.host.services.status(self.host.service)
+        except Unavailable:
+            status = Status()
+        ended = not status.active and (status.exit_code is not None or status.signal > 0)
+        return Found(old=digest == order.old_digest, new=digest == order.new_digest, ended=ended)
 
     def _perform(self, phase: Phase) -> str:
         """Do what the phase means; its problem, or an empty text."""
@@ -137,8 +144,13 @@ class Tool:
                 _log.warning("the verdict cannot be written: %s", error)
                 if last > 1:
                     time.sleep(_SAVE_PAUSE)
-        with contextlib.suppress(OSError):
-            self.files.discard(self.layout.saved_database(self.key))
+        return self._clean_up(verdict)
+
+    def _clean_up(self, verdict: Verdict) -> Verdict:
+        saved = self.layout.saved_database(self.key)
+        if saved.exists():
+            with contextlib.suppress(OSError):
+                self.files.discard(saved)
         return verdict
 
     # ---- forward --------------------------------------------------------------------------------------------------

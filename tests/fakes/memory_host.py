@@ -1,0 +1,152 @@
+"""A host whose services are in memory and whose programs are text, for sweeps over thousands of interruptions."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from beehive.config import Duration
+from beehive.errors import Refused
+from modules.upgrader.config import Config
+from modules.upgrader.host.files import Files, digest_of
+from modules.upgrader.host.host import Host
+from modules.upgrader.host.service import Service, Status
+from modules.upgrader.tool.record import Order, Record
+
+OLD, NEW = "v1.22.0", "v1.23.0"
+
+
+class Killed(BaseException):
+    """The tool's process ends here, without a word."""
+
+
+class KillableFiles(Files):
+    """Counts each step that changes the disk, and is killed before the one that a test names."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.kill_before = -1
+
+    def _step(self, what: str) -> None:
+        if len(self.steps) == self.kill_before:
+            self.kill_before = -1
+            raise Killed(what)
+        self.steps.append(what)
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        self._step(f"write {path.name}")
+        super().write(path, data, mode)
+
+    def copy(self, source: Path, target: Path, like: Path | None = None) -> None:
+        self._step(f"begin copy {target.name}")
+        target.write_bytes(source.read_bytes()[:3])
+        self._step(f"copy {target.name}")
+        super().copy(source, target, like)
+
+    def make(self, path: Path, build: Callable[[Path], None]) -> None:
+        self._step(f"make {path.name}")
+        super().make(path, build)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step(f"rename {target.name}")
+        super().rename(source, target)
+
+    def sync(self, directory: Path) -> None:
+        self._step(f"sync {directory.name}")
+        super().sync(directory)
+
+    def remove(self, path: Path) -> None:
+        self._step(f"remove {path.name}")
+        super().remove(path)
+
+
+class MemoryServices:
+    """One service. It runs the text that its executable had at the start; it fails if that text says `crash`."""
+
+    def __init__(self, files: KillableFiles) -> None:
+        self._files = files
+        self.executable = Path()
+        self.database = Path()
+        self.running = ""
+        self.starts: list[str] = []
+        self._last = Status()
+
+    def start(self, service: Service) -> None:
+        self._files._step(f"start {service.name}")
+        if not self.running:
+            self.boot()
+
+    def boot(self) -> None:
+        """What the host does by itself."""
+        version, _, manner = self.executable.read_text().partition(" ")
+        self.starts.append(version)
+        if manner == "crash":
+            self._last = Status(exit_code=1, lasted=0.3)
+        else:
+            self.running = version
+        if manner != "good":  # also one that crashes has had its hands on the data first
+            self.database.write_text(f"data of {version}")
+
+    def stop(self, service: Service) -> None:
+        self._files._step(f"stop {service.name}")
+        self.running = ""
+
+    def status(self, service: Service) -> Status:
+        del service
+        return Status(active=True, pid=1) if self.running else self._last
+
+    def log_tail(self, service: Service, lines: int) -> list[str]:
+        del service, lines
+        return ["cannot open database: schema 9"]
+
+    def forget(self, service: Service) -> None:
+        del service
+
+
+class MemoryHost(Host):
+    """Its program's version is the first word of the text."""
+
+    def __init__(self, root: Path, new: str = f"{NEW} good", database: str | None = "data of the owner") -> None:
+        self.disk = KillableFiles()
+        self.memory = MemoryServices(self.disk)
+        config = Config(root=str(root), soak=Duration(0), start_timeout=Duration(1))
+        super().__init__(config, files=self.disk, services=self.memory)
+        assert self.layout.config
+        assert self.layout.database
+        artefact = self.layout.artefact(NEW)
+        for path in (self.layout.executable, self.layout.config, self.layout.database, artefact):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self.layout.executable.write_text(f"{OLD} good")
+        self.layout.executable.chmod(0o750)
+        self.layout.config.write_text("kind: EdgeCore\n")
+        if database is not None:
+            self.layout.database.write_text(database)
+        artefact.write_text(new)
+        self.memory.executable, self.memory.database = self.layout.executable, self.layout.database
+        self.memory.boot()
+
+    def installed(self) -> str:
+        return self.layout.executable.read_text().split()[0]
+
+    def running(self, status: Status) -> str:
+        if not self.runs_installed(status):
+            raise Refused("another program runs")
+        return self.memory.running
+
+    def runs_installed(self, status: Status) -> bool:
+        return status.active and self.memory.running == self.installed()
+
+    def order(self) -> Order:
+        """From the old to the new version."""
+        return Order(
+            job="north",
+            uid="6b1f",
+            attempt=0,
+            from_version=OLD,
+            to_version=NEW,
+            old_digest=digest_of(self.layout.executable),
+            new_digest=digest_of(self.layout.artefact(NEW)),
+            backup=OLD,
+        )
+
+    def record(self) -> Record:
+        """As the first tool begins with."""
+        return Record(order=self.order())
