@@ -11,9 +11,10 @@ from beehive.messages.tasks import CancelTask, ReportSeen, SendSnapshot, StartTa
 from beehive.messages.uplink import CloudLost, CloudReached, Link, LinkState, Say
 from beehive.module import Endpoint
 from beehive.world import World
-from modules.edgehub import identity, link, outbox
+from modules.edgehub import identity, link
 from modules.edgehub.config import Config
-from modules.edgehub.outbox import Kept, Outbox
+from modules.edgehub.notes import Notes
+from modules.edgehub.outbox import Outbox
 from modules.edgehub.session import Session
 from modules.edgehub.uplink import Connection, Dial, dial
 
@@ -32,9 +33,9 @@ class EdgeHub:
     def __init__(self, config: Config, world: World, journal: Journal, dialling: "type[Network] | None" = None) -> None:
         self._config = config
         self._world = world
-        self._journal = journal
         self._network = (dialling or Network)(config)
         self.counters: Counter[str] = Counter()
+        self._notes = Notes(journal, self.counters)
         self._outbox = Outbox()
         self._session: Session | None = None
         self._since = world.now()
@@ -44,7 +45,7 @@ class EdgeHub:
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end; then it says goodbye to the cloud."""
-        self._outbox = Outbox(self._load())
+        self._outbox = Outbox(self._notes.load())
         endpoint.ready()
         async with asyncio.TaskGroup() as group:
             linking = group.create_task(self._keep_link(endpoint))
@@ -57,11 +58,6 @@ class EdgeHub:
                 await self._session.end()
             linking.cancel()
 
-    def _load(self) -> list[Kept]:
-        names = filter(lambda name: name.startswith("report-"), self._journal.keys())
-        found = (self._journal.load(name, Kept) for name in names)
-        return [kept for kept in found if kept is not None]
-
     async def _say(self, say: Say) -> None:
         """Written down first, then said; a Hello is only said."""
         if isinstance(say.body, TaskReport):
@@ -69,7 +65,7 @@ class EdgeHub:
             if kept is None:
                 self.counters["superseded"] += 1
                 return
-            outbox.note(self._journal, kept, self.counters)
+            self._notes.save(kept)
         if self._session is not None:
             await self._session.say(say.body)
 
@@ -129,7 +125,7 @@ class EdgeHub:
 
     async def _hold(self, endpoint: Endpoint, connection: Connection) -> float | None:
         """Use the link until it ends; gives the spread that the cloud asked for."""
-        session = Session(self._network.node, connection, self._outbox, self._journal, self._world, self.counters)
+        session = Session(self._network.node, connection, self._outbox, self._notes, self._world, self.counters)
         self._session, self._since = session, self._world.now()
         endpoint.ready()
         endpoint.publish(CloudReached(url=self._url))

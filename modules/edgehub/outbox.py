@@ -1,20 +1,15 @@
-"""What the cloud has not yet seen: the newest snapshot of each (uid, attempt).
+"""What the cloud has not yet seen: the newest snapshot of each (uid, attempt). Pure.
 
 A later snapshot replaces an earlier one; a snapshot leaves when the cloud has seen its revision or a later one.
 """
 
-import logging
-from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from beehive.api.nodeupgradejob import ActionResult
-from beehive.journal import Journal
 from beehive.messages.tasks import ReportSeen, TaskReport
-
-log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 
@@ -35,15 +30,6 @@ def key(message: TaskReport | ReportSeen) -> Key:
 def record(of: Key) -> str:
     """Name of its record in the journal."""
     return f"report-{of[0]}-{of[1]}"
-
-
-def note(journal: Journal, kept: Kept, counters: Counter[str]) -> None:
-    """Write it down. On a full disk it is said all the same: taskmanager has the record that matters."""
-    try:
-        journal.save(record(key(kept.report)), kept)
-    except OSError as error:
-        counters["journal_failures"] += 1
-        log.warning("a report cannot be written down: %s", error)
 
 
 class Outbox:

@@ -11,13 +11,13 @@ import logging
 from collections import Counter
 
 from beehive.errors import InboxFull, Refused, Unavailable, Undeliverable
-from beehive.journal import Journal
 from beehive.messages import wire
 from beehive.messages.tasks import Downstream, ReportSeen, TaskReport, Upstream
 from beehive.module import Endpoint
 from beehive.world import World
 from modules.edgehub import foreign, outbox
 from modules.edgehub.config import Config
+from modules.edgehub.notes import Notes
 from modules.edgehub.outbox import Outbox
 from modules.edgehub.uplink import Connection
 
@@ -31,12 +31,12 @@ class Session:
     """Made anew for each connection."""
 
     def __init__(
-        self, node: str, connection: Connection, box: Outbox, journal: Journal, world: World, counters: Counter[str]
+        self, node: str, connection: Connection, box: Outbox, notes: Notes, world: World, counters: Counter[str]
     ) -> None:
         self._node = node
         self._connection = connection
         self._outbox = box
-        self._journal = journal
+        self._notes = notes
         self._world = world
         self._counters = counters
         self._more = asyncio.Event()
@@ -108,9 +108,9 @@ class Session:
             return False
         kept = self._outbox.said(of)
         if kept is None:
-            self._journal.forget(outbox.record(of))
+            self._notes.forget(of)
         else:
-            outbox.note(self._journal, kept, self._counters)
+            self._notes.save(kept)
         return True
 
     async def _beat(self, config: Config) -> None:
@@ -149,7 +149,7 @@ class Session:
         else:
             await self._hand_on(endpoint, read.body)
             if isinstance(read.body, ReportSeen) and self._outbox.seen(read.body):
-                self._journal.forget(outbox.record(outbox.key(read.body)))
+                self._notes.forget(outbox.key(read.body))
 
     async def _hand_on(self, endpoint: Endpoint, body: Downstream) -> None:
         """Waits while taskmanager has no room: meanwhile nothing more is read."""
