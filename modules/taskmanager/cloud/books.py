@@ -202,14 +202,12 @@ class Books:
 
     # ---- sessions ----------------------------------------------------------------------------------------------
 
-    def went_online(self, event: NodeOnline, now: float) -> bool:
-        """True when it is a session that we did not know."""
+    def went_online(self, event: NodeOnline, now: float) -> None:
+        """A new session. Events come in order, so the last one is right, whatever a list said meanwhile."""
         known = self.sessions.get(event.node)
-        if known is not None and known.epoch >= event.epoch:
-            return False
-        self.sessions[event.node] = Session(event.node, event.epoch, now, event.legacy)
+        if known is None or known.epoch != event.epoch:
+            self.sessions[event.node] = Session(event.node, event.epoch, now, event.legacy)
         self._lost.pop(event.node, None)
-        return True
 
     def went_offline(self, event: NodeOffline, now: float) -> None:
         """The end of an older session means nothing."""

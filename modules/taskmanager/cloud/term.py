@@ -44,6 +44,8 @@ class Term:
         self._writing = Writing(self.books, self.background)
         self._startable: dict[str, tuple[str, int]] = {}
         """Node -> uid and attempt of the mark that stands."""
+        self._planned: set[str] = set()
+        """Uids of the jobs that the last look planned."""
 
     # ---- answers to what was begun -----------------------------------------------------------------------------
 
@@ -112,6 +114,7 @@ class Term:
         self.alarm.plan_at = planned.look_again
         for uid, status in planned.statuses.items():
             self._writing.status(self.books.desks[uid], status)
+        await self._acknowledge(planned)
         await self._act(planned)
         self.alarm.ended(began)
 
@@ -128,13 +131,23 @@ class Term:
             held=frozenset(uid for uid, desk in books.desks.items() if self._is_held(desk)),
         )
         one = Round(books.jobs(), books.nodes, books.fleet(), news, self._world.now())
+        self._planned = set(books.desks) - news.held
         for job in one.order:
             try:
                 one.take(job)
             except Exception as error:  # one job's plan: it spoils only itself (promise 11)
+                self._planned.discard(job.metadata.uid)
                 self._set_aside(books.desks[job.metadata.uid], error)
         self.listening.free.clear()
         return one.result()
+
+    async def _acknowledge(self, planned: Plan) -> None:
+        """Words that were planned with and changed nothing stand already: somebody else's write holds them."""
+        for desk in self.books.desks.values():
+            if desk.said and desk.uid in self._planned and desk.uid not in planned.statuses:
+                for said in desk.drop_said():
+                    await self.telling.seen(said.heard, said.report, desk)
+                    await self.listening.check_pace(said.heard, said.report, desk)
 
     def _is_held(self, desk: JobDesk) -> bool:
         """It may not be planned now; comes again by itself when it may."""
