@@ -63,7 +63,7 @@ class Leadership:
     async def release(self) -> None:
         """Give it up at the end, so that another can lead at once; a second at most."""
         lease, leading = self._standing.lease, self._standing.grant > 0
-        self._lose("this process ends")
+        self._lose("this process ends", logging.INFO)
         if leading and lease is not None and self._elect:
             body = msgspec.json.encode(rules.released(lease, self._world.now()))
             try:
@@ -137,11 +137,11 @@ class Leadership:
         if isinstance(decision, rules.Lost):
             self._lose(decision.why)
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str, level: int = logging.WARNING) -> None:
         leading = self._standing.grant > 0
         self._standing = rules.Standing(self._standing.lease, self._standing.since)
         if leading:
-            _log.warning("this process leads no more: %s", why)
+            _log.log(level, "this process leads no more: %s", why)
             self._publish()
 
     def _publish(self) -> None:
