@@ -1,1 +1,1 @@
-"""The demonstration: a small cluster, edge hosts as processes, and scenes played on them. Off the bus; no module imports it."""
+"""The demonstration: a small cluster, hosts as processes, scenes played on them. Off the bus; no module imports it."""

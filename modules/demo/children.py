@@ -4,10 +4,16 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import httpx
 
 from beehive.errors import RuntimeFailed
+
+T = TypeVar("T")
 
 COMMAND = (sys.executable, "-m", "beehive_cli")
 """How this installation's `beehive` is started."""
@@ -62,6 +68,21 @@ def command(*arguments: str, environment: Mapping[str, str] | None = None) -> st
     if done.returncode:
         raise RuntimeFailed(f"beehive {' '.join(arguments)} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+def wait_until(look: Callable[[], T], seconds: float, what: str, *children: Child) -> T:
+    """Look again and again until the answer is true. Raises RuntimeFailed that says what did not happen."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for child in children:
+            child.must_run()
+        with contextlib.suppress(OSError, httpx.HTTPError):
+            found = look()
+            if found:
+                return found
+        time.sleep(0.05)
+    logs = "\n".join(f"  {child.name}:\n{tail(child.log)}" for child in children)
+    raise RuntimeFailed(f"{what} did not happen within {seconds:g} s.\n{logs}")
 
 
 def tail(log: Path, lines: int = 12) -> str:

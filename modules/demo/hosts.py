@@ -13,8 +13,7 @@ import httpx
 from beehive.config import Source, load
 from beehive.errors import BeehiveError
 from modules.demo.children import COMMAND, Child, command
-from modules.demo.cluster import Cluster
-from modules.demo.program import program
+from modules.demo.cloud import Cloud
 from modules.upgrader.config import Config
 from modules.upgrader.host.host import Host as UpgraderHost
 
@@ -23,18 +22,18 @@ STATE = "var/lib/kubeedge"
 
 
 class Host:
-    """One edge host in a directory."""
+    """One edge host in a directory. `upgrader` overrides settings of its section, such as the image sources."""
 
-    def __init__(self, name: str, directory: Path, layout: Path, cluster: Cluster) -> None:
+    def __init__(self, name: str, directory: Path, cloud: Cloud, upgrader: dict[str, Any]) -> None:
         self.name, self.directory = name, directory
         self.agent: Child | None = None
-        self._layout, self._cluster = layout, cluster
+        self._cloud, self._upgrader = cloud, upgrader
 
-    def install(self, version: str, newest_schema: int, schema: int) -> None:
+    def install(self, program: bytes, schema: int) -> None:
         """Put a program and its data on the disk, and the agent's configuration beside it."""
         executable = self.directory / EXECUTABLE
         executable.parent.mkdir(parents=True)
-        executable.write_bytes(program(version, newest_schema))
+        executable.write_bytes(program)
         executable.chmod(0o755)
         self._write(f"{STATE}/schema", f"{schema}\n")
         self._write("etc/kubeedge/config/edgecore.yaml", "modules: {}\n")
@@ -42,12 +41,11 @@ class Host:
 
     def settings(self) -> dict[str, Any]:
         """The agent's configuration file."""
-        hub = f"127.0.0.1:{self._cluster.websocket_port}"
         return {
             "runtime": {"data": str(self.directory / "var/lib/beehive"), "admin": {"port": 0}},
             "edgehub": {
-                "nodeName": self.name, "servers": [hub], "identity": str(self.directory / "etc/beehive/pki"),
-                "reconnect": {"first": "200ms", "cap": "1s"},
+                "servers": [f"127.0.0.1:{self._cloud.websocket_port}"], "longestDelay": "1s",
+                "identity": str(self.directory / "etc/beehive/pki"),
             },
             "upgrader": {
                 "root": str(self.directory), "serviceManager": "process", "soak": "1s",
@@ -55,7 +53,7 @@ class Host:
                     "format": "any", "database": f"/{STATE}/schema",
                     "start": ["{executable}", "--state", f"{{root}}/{STATE}"],
                 },
-                "images": {"layout": str(self._layout), "registry": False},
+                **self._upgrader,
             },
         }  # fmt: skip
 
@@ -68,8 +66,19 @@ class Host:
 
     def join(self, token_file: Path) -> None:
         """`beehive edge join`: get an identity from the cloud's CA."""
-        url = f"https://127.0.0.1:{self._cluster.https_port}"
-        command("edge", "join", "--cloud", url, "--token-file", str(token_file), "--config", self._config_file())
+        url = f"https://127.0.0.1:{self._cloud.https_port}"
+        command(
+            "edge",
+            "join",
+            "--cloud",
+            url,
+            "--node",
+            self.name,
+            "--token-file",
+            str(token_file),
+            "--config",
+            self._config_file(),
+        )
 
     def start_agent(self) -> None:
         """`beehive --mode edge`; can be called again after `agent.kill()`."""

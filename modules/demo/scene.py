@@ -11,7 +11,8 @@ from msgspec import Struct
 from beehive.api import nodeupgradejob as api
 from beehive.api.nodeupgradejob import NodeUpgradeJob
 from beehive.errors import RuntimeFailed
-from modules.demo.cluster import Cluster, wait_until
+from modules.demo.children import wait_until
+from modules.demo.cluster import Cluster
 from modules.demo.hosts import EXECUTABLE, Host
 from modules.demo.images import write_layout
 from modules.demo.program import program
@@ -100,9 +101,9 @@ class Stage:
     def __init__(self, scene: Scene, directory: Path, cluster: Cluster) -> None:
         self.scene, self.cluster = scene, cluster
         self._directory = directory
-        layout = directory / "images"
+        source = {"images": {"layout": str(directory / "images"), "registry": False}}
         self.hosts = {
-            plan.name: Host(plan.name, directory / "hosts" / plan.name, layout, cluster) for plan in scene.hosts
+            plan.name: Host(plan.name, directory / "hosts" / plan.name, cluster.cloud, source) for plan in scene.hosts
         }
         self._cut: set[str] = set()
 
@@ -120,7 +121,7 @@ class Stage:
 
     def _boot(self, plan: Plan) -> None:
         host = self.hosts[plan.name]
-        host.install(OLD, NEWEST_SCHEMA + 1, plan.schema)
+        host.install(program(OLD, NEWEST_SCHEMA + 1), plan.schema)
         host.start_program()
         self.cluster.add_node(plan.name, OLD)
         host.join(self._token_for(plan.name))
@@ -131,7 +132,7 @@ class Stage:
         """A token of its own for each host, in a file that only its owner can read."""
         path = self.hosts[name].directory / "join.token"
         path.touch(mode=0o600)
-        path.write_text(self.cluster.join_token(name), encoding="utf-8")
+        path.write_text(self.cluster.cloud.join_token(name), encoding="utf-8")
         return path
 
     def play(self, look: Look) -> Played:

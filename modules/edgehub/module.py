@@ -47,6 +47,7 @@ class EdgeHub:
         """Until its messages end; then it says goodbye to the cloud."""
         self._outbox = Outbox(self._notes.load())
         endpoint.ready()
+        endpoint.waiting_for(f"the cloud: {self._trouble}")
         async with asyncio.TaskGroup() as group:
             linking = group.create_task(self._keep_link(endpoint))
             async for envelope in endpoint.messages():
