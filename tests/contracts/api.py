@@ -57,13 +57,13 @@ class Api:
 
     def ok(self, method: str, path: str, body: object = None, **options: str) -> Object:
         """The answer's body; any status but 200 and 201 fails the test."""
-        answer = self.request(method, path, body, **options)  # type: ignore[arg-type]
+        answer = self.request(method, path, body, **options)
         assert answer.status_code in {200, 201}, answer.text
         return answer.json()  # type: ignore[no-any-return]
 
     def refused(self, code: int, reason: str, method: str, path: str, body: object = None, **options: str) -> Object:
         """The Status with which the request is refused; another code or reason fails the test."""
-        answer = self.request(method, path, body, **options)  # type: ignore[arg-type]
+        answer = self.request(method, path, body, **options)
         status = answer.json()
         assert (answer.status_code, status.get("reason", "")) == (code, reason), answer.text
         assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")

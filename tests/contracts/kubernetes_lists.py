@@ -38,8 +38,9 @@ class Lists:
     @pytest.mark.parametrize(
         ("selector", "expected"),
         [
-            ("size=1", "a"), ("size==1", "a"), ("size!=1", "bc"), ("size in (1, 2)", "ab"), ("size notin (1,2)", "c"), ("size", "ab"),
-            ("!size", "c"), ("size>1", "b"), ("size<2", "a"), ("size,size!=2", "a"), ("x/y=", ""), ("contract.test/z", "c"), ("size in (3)", ""),
+            ("size=1", "a"), ("size==1", "a"), ("size!=1", "bc"), ("size in (1, 2)", "ab"), ("size notin (1,2)", "c"),
+            ("size", "ab"), ("!size", "c"), ("size>1", "b"), ("size<2", "a"), ("size,size!=2", "a"), ("x/y=", ""),
+            ("contract.test/z", "c"), ("size in (3)", ""),
         ],
     )  # fmt: skip
     def test_label_selectors(self, api: Api, selector: str, expected: str) -> None:
@@ -85,7 +86,7 @@ class Lists:
         group = fresh()
         for i in range(5):
             api.make(CONFIGMAPS, configmap(f"{group}-{i}", {"group": group}))
-        pages, token = [], ""
+        pages, token, version = [], "", ""
         while True:
             page = api.get(
                 CONFIGMAPS, labelSelector=f"group={group}", limit="2", **({"continue": token} if token else {})

@@ -255,7 +255,8 @@ class Objects:
             "metadata": {"name": name},
             "involvedObject": {"kind": "Rollout", "apiVersion": "contract.test/v1", "name": "north"},
             "reason": "Started", "message": "5 nodes", "type": "Normal", "count": 1,
-            "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:05Z", "source": {"component": "beehive"},
+            "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:05Z",
+            "source": {"component": "beehive"},
         }  # fmt: skip
         made = api.make(EVENTS, event)
         assert made["involvedObject"]["name"] == "north"

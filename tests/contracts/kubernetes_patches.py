@@ -238,7 +238,8 @@ class Patches:
         assert answer.status_code == 201, answer.text
         after = api.patch(path, rollout(name, suspend=True), APPLY_PATCH, fieldManager="contract")
         assert after["spec"]["suspend"] is True
-        yaml = f"apiVersion: contract.test/v1\nkind: Rollout\nmetadata:\n  name: {name}\nspec:\n  version: v1.2\n  names: [node-1]\n  retry: 2\n"
+        head = f"apiVersion: contract.test/v1\nkind: Rollout\nmetadata:\n  name: {name}\n"
+        yaml = f"{head}spec:\n  version: v1.2\n  names: [node-1]\n  retry: 2\n"
         answer = api.request("PATCH", path, yaml.encode(), media=APPLY_PATCH, fieldManager="contract")
         assert answer.json()["spec"]["retry"] == 2
         api.ok("DELETE", path)

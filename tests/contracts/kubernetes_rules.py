@@ -98,7 +98,8 @@ class Rules:
         "change",
         [
             {"concurrency": 100}, {"share": 0.1}, {"share": 3}, {"port": 80}, {"port": "http"}, {"concurrency": 2.0},
-            {"since": "2026-01-02T03:04:05Z"}, {"since": "2026-01-02T03:04:05.123+02:00"}, {"tags": ["a", "b"]}, {"names": ["éé"]},
+            {"since": "2026-01-02T03:04:05Z"}, {"since": "2026-01-02T03:04:05.123+02:00"}, {"tags": ["a", "b"]},
+            {"names": ["éé"]},
         ],
         ids=str,
     )  # fmt: skip

@@ -12,7 +12,8 @@ from tests.contracts.rollout import ROLLOUTS, rollout
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 USED = {
     "api/v1": {
-        "configmaps": ("ConfigMap", True), "events": ("Event", True), "namespaces": ("Namespace", False), "nodes": ("Node", False),
+        "configmaps": ("ConfigMap", True), "events": ("Event", True), "namespaces": ("Namespace", False),
+        "nodes": ("Node", False),
         "nodes/status": ("Node", False), "pods": ("Pod", True), "secrets": ("Secret", True),
     },
     "apis/coordination.k8s.io/v1": {"leases": ("Lease", True)},
@@ -90,7 +91,8 @@ class Surface:
     @pytest.mark.parametrize(
         "path",
         [
-            "/apis/contract.test/v1/others", "/apis/contract.test/v9/rollouts", "/apis/no.such/v1/things", f"{CONFIGMAPS}/a/status",
+            "/apis/contract.test/v1/others", "/apis/contract.test/v9/rollouts", "/apis/no.such/v1/things",
+            f"{CONFIGMAPS}/a/status",
             f"{ROLLOUTS}/a/scale", "/apis/contract.test/v1/namespaces/default/rollouts",
         ],
     )  # fmt: skip
@@ -156,7 +158,8 @@ class Surface:
         assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
         columns = [(one["name"], one["type"], one["priority"]) for one in table["columnDefinitions"]]
         assert columns == [
-            ("Name", "string", 0), ("Version", "string", 0), ("Phase", "string", 0), ("Failed", "integer", 0), ("Age", "date", 0),
+            ("Name", "string", 0), ("Version", "string", 0), ("Phase", "string", 0), ("Failed", "integer", 0),
+            ("Age", "date", 0),
             ("Reason", "string", 1),
         ]  # fmt: skip
         (row,) = table["rows"]

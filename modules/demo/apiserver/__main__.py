@@ -16,7 +16,7 @@ from modules.demo.apiserver.server import Config, Server
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve; the exit code: 0 after a stop, 78 for a file that cannot be used, 70 for an address that cannot be bound."""
+    """Serve; the exit code: 0 after a stop, 78 for a file that is of no use, 70 for an address that cannot be bound."""
     options = _parser().parse_args(arguments)
     try:
         config = _config(options)
@@ -74,7 +74,7 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _own_crd() -> Mapping[str, Any]:
-    from beehive.api.crd import crd
+    from beehive.api.crd import crd  # noqa: PLC0415 - only when none is given
 
     return crd()
 

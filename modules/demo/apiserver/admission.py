@@ -61,9 +61,9 @@ def created(write: Write, body: Any, birth: Birth, rules: Rules) -> Object:
     value = {**value, "metadata": metadata.born(kind, given, birth.uid, birth.now, birth.suffix)}
     if kind.has_status and not kind.status_on_create:
         value.pop("status", None)
-    value = shaping.default(builtin.prepared(kind, value), kind.whole)
-    _refuse(kind, value, _causes(kind, value, shaping.NOTHING, rules))
-    return value
+    made: Object = shaping.default(builtin.prepared(kind, value), kind.whole)
+    _refuse(kind, made, _causes(kind, made, shaping.NOTHING, rules))
+    return made
 
 
 def updated(write: Write, body: Any, old: Object, rules: Rules) -> Object:
@@ -77,12 +77,12 @@ def updated(write: Write, body: Any, old: Object, rules: Rules) -> Object:
         _refuse(kind, old, metadata.change_causes(given, stored))
     value = {**value, "metadata": metadata.kept(given, stored) if free else stored}
     value = _only(write.subresource, kind, value, old)
-    value = shaping.graft(shaping.default(builtin.prepared(kind, value), kind.whole, old), old)
-    if value is old:
+    filled = shaping.graft(shaping.default(builtin.prepared(kind, value), kind.whole, old), old)
+    if filled is old:
         return old
-    value = _with_generation(kind, value, old)
-    _refuse(kind, value, _causes(kind, value, old, rules))
-    return value
+    changed = _with_generation(kind, filled, old)
+    _refuse(kind, changed, _causes(kind, changed, old, rules))
+    return changed
 
 
 def _unreadable(kind: Kind, why: str) -> status.Refusal:
@@ -97,8 +97,8 @@ def _typed(kind: Kind, body: Any) -> Object:
     if kind.custom and not found_kind:
         raise status.bad_request("Object 'Kind' is missing in the request body")
     if found_version not in {None, "", kind.api_version}:
-        told = f"the API version in the data ({found_version}) does not match the expected API version ({kind.api_version})"
-        raise status.bad_request(told)
+        told = f"the API version in the data ({found_version}) does not match the expected API version"
+        raise status.bad_request(f"{told} ({kind.api_version})")
     if found_kind not in {None, "", kind.kind}:
         raise _another_kind(kind, found_kind, body)
     return {**body, "apiVersion": kind.api_version, "kind": kind.kind}

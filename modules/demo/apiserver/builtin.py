@@ -46,12 +46,15 @@ _NODE: Final = _object(
         **_texts("podCIDR", "providerID", "externalID"),
         unschedulable=_FLAG, taints=_list(_TAINT), podCIDRs=_list(_TEXT), configSource=_OPEN,
     ),
-    status={**_OPEN, "properties": {"conditions": _CONDITIONS, "addresses": _list(_object(**_texts("type", "address")))}},
+    status={
+        **_OPEN,
+        "properties": {"conditions": _CONDITIONS, "addresses": _list(_object(**_texts("type", "address")))},
+    },
 )  # fmt: skip
 _LEASE: Final = _object(
     spec=_object(
         **_texts("holderIdentity", "preferredHolder", "strategy"),
-        leaseDurationSeconds={**_INT, "minimum": 1}, leaseTransitions={**_INT, "minimum": 0}, acquireTime=_TIME, renewTime=_TIME,
+        leaseDurationSeconds=_INT, leaseTransitions=_INT, acquireTime=_TIME, renewTime=_TIME,
     )
 )  # fmt: skip
 _EVENT: Final = _object(
@@ -63,6 +66,7 @@ _EVENT_FIELDS: Final = frozenset(
     {f"involvedObject.{name}" for name in _REFERENCE["properties"]}
     | {"metadata.name", "metadata.namespace", "reason", "type", "reportingComponent", "source"}
 )
+_MERGED: Final = {"metadata.finalizers": "", "metadata.ownerReferences": "uid"}
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 _NAME: Final = Column("Name", ".metadata.name", "string", "name")
 
@@ -70,9 +74,10 @@ NODES: Final = Kind(
     "", "v1", "Node", "nodes", "node", namespaced=False, schema=_NODE, short_names=("no",), has_status=True,
     status_on_create=True, metadata_by_status=True,
     field_selectors=frozenset({"metadata.name", "spec.unschedulable"}),
-    merge_keys={"status.conditions": "type", "status.addresses": "type", "metadata.finalizers": "", "metadata.ownerReferences": "uid"},
+    merge_keys={**_MERGED, "status.conditions": "type", "status.addresses": "type"},
     columns=(
-        _NAME, Column("Status", "node_status"), Column("Roles", "node_roles"), _AGE, Column("Version", ".status.nodeInfo.kubeletVersion"),
+        _NAME, Column("Status", "node_status"), Column("Roles", "node_roles"), _AGE,
+        Column("Version", ".status.nodeInfo.kubeletVersion"),
         Column("Internal-IP", '.status.addresses[?(@.type=="InternalIP")].address', priority=1),
         Column("OS-Image", ".status.nodeInfo.osImage", priority=1),
     ),
@@ -81,27 +86,28 @@ SECRETS: Final = Kind(
     "", "v1", "Secret", "secrets", "secret", namespaced=True,
     schema=_object(type=_TEXT, data={**_MAP, "nullable": True}, stringData=_MAP, immutable=_FLAG),
     field_selectors=frozenset({"metadata.name", "metadata.namespace", "type"}),
-    merge_keys={"metadata.finalizers": "", "metadata.ownerReferences": "uid"},
+    merge_keys=_MERGED,
     columns=(_NAME, Column("Type", ".type"), Column("Data", "data_count", "string"), _AGE),
 )  # fmt: skip
 CONFIGMAPS: Final = Kind(
     "", "v1", "ConfigMap", "configmaps", "configmap", namespaced=True, short_names=("cm",),
     schema=_object(data={**_MAP, "nullable": True}, binaryData=_MAP, immutable=_FLAG),
-    merge_keys={"metadata.finalizers": "", "metadata.ownerReferences": "uid"},
+    merge_keys=_MERGED,
     columns=(_NAME, Column("Data", "data_count", "string"), _AGE),
 )  # fmt: skip
 NAMESPACES: Final = Kind(
     "", "v1", "Namespace", "namespaces", "namespace", namespaced=False, short_names=("ns",), has_status=True,
     schema=_object(spec=_object(finalizers=_list(_TEXT)), status=_OPEN), returns_deleted=True, metadata_by_status=True,
-    merge_keys={"metadata.finalizers": "", "status.conditions": "type"},
+    merge_keys={**_MERGED, "status.conditions": "type"},
     columns=(_NAME, Column("Status", ".status.phase"), _AGE),
 )  # fmt: skip
 EVENTS: Final = Kind(
     "", "v1", "Event", "events", "event", namespaced=True, short_names=("ev",), schema=_EVENT, create_on_update=True,
-    field_selectors=_EVENT_FIELDS, merge_keys={"metadata.finalizers": ""},
+    field_selectors=_EVENT_FIELDS, merge_keys=_MERGED,
     columns=(
         Column("Last Seen", ".lastTimestamp", "date"), Column("Type", ".type"), Column("Reason", ".reason"),
-        Column("Object", "event_object"), Column("Source", ".source.component", priority=1), Column("Message", ".message"),
+        Column("Object", "event_object"), Column("Source", ".source.component", priority=1),
+        Column("Message", ".message"),
         Column("First Seen", ".firstTimestamp", "date", priority=1), Column("Count", ".count", priority=1),
         Column("Name", ".metadata.name", "string", "name", priority=1),
     ),
@@ -112,13 +118,13 @@ PODS: Final = Kind(
     field_selectors=frozenset({"metadata.name", "metadata.namespace", "spec.nodeName", "status.phase"}),
     merge_keys={
         "spec.containers": "name", "spec.containers.env": "name", "spec.volumes": "name", "status.conditions": "type",
-        "metadata.finalizers": "", "metadata.ownerReferences": "uid",
+        **_MERGED,
     },
     columns=(_NAME, Column("Status", ".status.phase"), _AGE, Column("Node", ".spec.nodeName", priority=1)),
 )  # fmt: skip
 LEASES: Final = Kind(
     "coordination.k8s.io", "v1", "Lease", "leases", "lease", namespaced=True, schema=_LEASE, blind_update=False,
-    create_on_update=True, merge_keys={"metadata.finalizers": "", "metadata.ownerReferences": "uid"},
+    create_on_update=True, merge_keys=_MERGED,
     columns=(_NAME, Column("Holder", ".spec.holderIdentity"), _AGE),
 )  # fmt: skip
 KINDS: Final = (NODES, SECRETS, CONFIGMAPS, NAMESPACES, EVENTS, PODS, LEASES)

@@ -14,7 +14,7 @@ JSON_TYPES: Final = ("application/json", "application/yaml", "application/vnd.ku
 
 
 def target(path: str, tables: Mapping[tuple[str, str], Table]) -> Target:
-    """The target of a path like ``/apis/coordination.k8s.io/v1/namespaces/default/leases/x``; 404 when nothing is served there."""
+    """The target of a path like ``/apis/coordination.k8s.io/v1/namespaces/default/leases/x``; 404 where nothing is."""
     parts = path.strip("/").split("/")
     length = 2 if parts[0] == "api" else 3
     prefix, rest = "/".join(parts[:length]), parts[length:]
@@ -83,7 +83,7 @@ def decoded(body: bytes, media: str, accepted: Sequence[str]) -> Any:
 
 
 def _yaml(body: bytes) -> Any:
-    from msgspec import yaml
+    from msgspec import yaml  # noqa: PLC0415 - loads PyYAML, which few requests need
 
     try:
         return yaml.decode(body)

@@ -32,7 +32,7 @@ class Rules:
     """The compiled rules of the schemas that a server serves."""
 
     def __init__(self, *schemas: Schema) -> None:
-        """Raises ``ValueError``, naming the rule, for one that this server cannot judge: it would let through what a cluster refuses."""
+        """Raises ``ValueError`` for a rule that is not covered here: it would let through what a cluster refuses."""
         self._rules: dict[int, tuple[_Rule, ...]] = {}
         self._schemas = schemas
         for schema in schemas:
@@ -54,7 +54,7 @@ class Rules:
         return id(schema) in self._rules
 
     def causes(self, value: Any, schema: Schema, old: Any = NOTHING, path: str = "") -> Iterator[Cause]:
-        """What the rules of ``schema`` find in ``value``; a part identical to its stored counterpart is not judged again."""
+        """What the rules find in ``value``; a part that is identical to its stored counterpart is not judged again."""
         if value is old or value is None:
             return
         known = self._rules.get(id(schema))
@@ -80,7 +80,7 @@ def _parts(schema: Schema) -> Iterator[Schema]:
 
 
 def _counterpart(old: Any, index: int, item: Any, schema: Schema) -> Any:
-    """Only items of a list of type map have an old self; in others an item counts as unchanged when it is the identical one."""
+    """Only items of a list of type map have an old self; in others just an identical item counts as unchanged."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys:
         found = at(old, index)

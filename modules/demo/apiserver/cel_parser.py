@@ -1,7 +1,8 @@
 """CEL expressions, compiled to functions of their variables.
 
-Covered: literals, lists, ``? :``, ``|| && !``, comparisons, ``in``, arithmetic, fields, indices, optional fields, ``has()``, the macros
-``all exists exists_one filter map`` and the functions of ``cel_values``. Anything else is refused when it is compiled, not when it runs.
+Covered: literals, lists, ``? :``, ``|| && !``, comparisons, ``in``, arithmetic, fields, indices, optional fields,
+``has()``, the macros ``all exists exists_one filter map`` and the functions of ``cel_values``. Anything else is refused
+when it is compiled, not when it runs.
 """
 
 import re
@@ -128,7 +129,7 @@ class _Parser:
         if mark == ".?":
             return lambda v: values.select_optional(target(v), name)
         if not self._take("("):
-            return _selection(target, name)
+            return _Selection(target, name)
         return self._macro(target, name) if name in _MACROS else self._call(values.METHODS, name, [target])
 
     def _call(self, known: Mapping[str, Callable[..., Any]], name: str, arguments: list[Expression]) -> Expression:
@@ -183,7 +184,7 @@ class _Parser:
     def _has(self) -> Expression:
         selected = self._member()
         self.expect(")")
-        if not hasattr(selected, "target"):
+        if not isinstance(selected, _Selection):
             raise self._unsupported("has() needs a field")
         return lambda v: values.select_optional(selected.target(v), selected.name).present
 
@@ -216,10 +217,6 @@ class _Selection:
 
     def __call__(self, variables: Variables) -> Any:
         return values.select(self.target(variables), self.name)
-
-
-def _selection(target: Expression, name: str) -> Expression:
-    return _Selection(target, name)
 
 
 def _absorbing(left: Expression, right: Expression, decides: bool) -> Expression:

@@ -81,7 +81,8 @@ def contained(item: Any, container: Any) -> bool:
 
 def add(left: Any, right: Any) -> Any:
     """``+`` of numbers, strings, lists."""
-    fits = isinstance(left, int | float) and isinstance(right, int | float) or type(left) is type(right) in {str, list}
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    fits = numbers or type(left) is type(right) in {str, list}
     if not fits:
         raise CelError("no such overload: +")
     return left + right

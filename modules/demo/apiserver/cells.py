@@ -28,7 +28,7 @@ def cell(column: Column, obj: Mapping[str, Any], now: datetime) -> Any:
 
 
 def select(path: str, value: Any) -> Iterator[Any]:
-    """All that a JSONPath of fields, indices, ``[*]`` and ``[?(@.key=="value")]`` names. ``ValueError`` for other paths."""
+    """All that a JSONPath of fields, indices, ``[*]`` and ``[?(@.key=="value")]`` names; ``ValueError`` for others."""
     if not path:
         yield value
         return

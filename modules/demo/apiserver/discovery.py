@@ -67,7 +67,7 @@ def _entries(kind: Kind) -> Sequence[Object]:
 
 
 def aggregated(kinds: Iterable[Kind], core: bool) -> Object:
-    """``GET /api`` or ``GET /apis`` as ``APIGroupDiscoveryList``: everything that kubectl wants to know in one answer."""
+    """``GET /api`` or ``GET /apis`` as ``APIGroupDiscoveryList``: all that kubectl wants to know in one answer."""
     chosen = sorted(
         (kind for kind in kinds if bool(kind.group) is not core), key=lambda kind: (kind.group, kind.version)
     )

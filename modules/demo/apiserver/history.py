@@ -27,7 +27,7 @@ class Stored(msgspec.Struct, gc=False, eq=False):
 
 
 class Change(NamedTuple):
-    """One write: from ``before`` to ``after``; for a deletion ``after`` is what was stored, at the deletion's version."""
+    """One write: from ``before`` to ``after``; of a deletion ``after`` is what was stored, at its version."""
 
     version: int
     before: Stored | None

@@ -85,7 +85,7 @@ class Kind:
 
 
 def from_crd(crd: Mapping[str, Any], version: str = "") -> Kind:
-    """The kind that a CustomResourceDefinition (``apiextensions.k8s.io/v1``) defines; ``version`` empty: the stored one.
+    """The kind that a CustomResourceDefinition (``apiextensions.k8s.io/v1``) defines; no ``version``: the stored one.
 
     Raises ``ValueError`` when the definition has no such version or no schema.
     """

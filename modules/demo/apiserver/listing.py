@@ -44,7 +44,7 @@ class Listing:
         self._rests.clear()
 
     def first(self, table: Table, namespace: str, selection: Selection, version: str, match: str, limit: int) -> Page:
-        """The list, or its first page. 504 for a version not yet reached, 410 for an exact one that is not the present."""
+        """The list, or its first page. 504 for a version not yet reached, 410 for an exact one that is not current."""
         asked = parse_version(version)
         if asked > self._store.version:
             raise too_new(asked, self._store.version)

@@ -40,14 +40,14 @@ def born(kind: Kind, metadata: Object, uid: str, now: str, suffix: str) -> Objec
     if prefix := metadata.get("generateName"):
         born["generateName"] = prefix
         born["name"] = metadata.get("name") or prefix[: 63 - len(suffix)] + suffix
-    generation = {"generation": 1} if kind.custom else {}
-    return {**born, "uid": uid, "creationTimestamp": now, **generation}
+    born |= {"uid": uid, "creationTimestamp": now}
+    return {**born, "generation": 1} if kind.custom else born
 
 
 def kept(metadata: Object, old: Object) -> Object:
     """The metadata of a changed object: what only the server sets stays as it was."""
     free = {key: value for key, value in metadata.items() if key not in {*_FROM_OLD, "managedFields", "selfLink"}}
-    fixed = {key: old[key] for key in _FROM_OLD if key in old}
+    fixed: Object = {key: old[key] for key in _FROM_OLD if key in old}
     return {**free, **fixed, "resourceVersion": old["resourceVersion"]}
 
 
@@ -90,16 +90,13 @@ def _wrong_key(key: str, path: str) -> Iterator[Cause]:
     prefix, slash, name = key.rpartition("/")
     prefix_ok = not slash or (len(prefix) <= 253 and bool(_SUBDOMAIN.fullmatch(prefix)))
     if not (prefix_ok and len(name) <= 63 and _NAME_PART.fullmatch(name)):
-        yield Cause(
-            "FieldValueInvalid",
-            f'Invalid value: "{key}": name part must consist of alphanumeric characters, "-", "_" or "."',
-            path,
-        )
+        told = f'Invalid value: "{key}": name part must consist of alphanumeric characters, "-", "_" or "."'
+        yield Cause("FieldValueInvalid", told, path)
 
 
 def change_causes(given: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """What a change of metadata may not do: another identity, a deletion by hand, finalizers for what is being deleted."""
-    if given.get("uid", old["uid"]) != old["uid"]:
+    """What a change of metadata may not do: change identity, delete by hand, hold what is being deleted."""
+    if (given.get("uid") or old["uid"]) != old["uid"]:
         yield Cause("FieldValueInvalid", f'Invalid value: "{given["uid"]}": field is immutable', "metadata.uid")
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if name in given and name not in old:

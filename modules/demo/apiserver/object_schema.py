@@ -9,7 +9,7 @@ _OWNER: Final = {
     "type": "object",
     "required": ["apiVersion", "kind", "name", "uid"],
     "properties": {
-        **{name: _TEXT for name in ("apiVersion", "kind", "name", "uid")},
+        **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
         "controller": {"type": "boolean"},
         "blockOwnerDeletion": {"type": "boolean"},
     },
@@ -17,7 +17,7 @@ _OWNER: Final = {
 METADATA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        **{name: _TEXT for name in ("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink")},
+        **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink"), _TEXT),
         "creationTimestamp": {"type": "string", "format": "date-time", "nullable": True},
         "deletionTimestamp": {"type": "string", "format": "date-time"},
         "deletionGracePeriodSeconds": {"type": "integer"},

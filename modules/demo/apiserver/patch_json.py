@@ -1,9 +1,9 @@
-"""JSON Patch (RFC 6902) as Kubernetes applies it (gopkg.in/evanphx/json-patch.v4), on values that are never changed in place.
+"""JSON Patch (RFC 6902) as Kubernetes applies it (evanphx/json-patch v4), on values that are never changed in place.
 
-Each operation copies only the containers on its path, so whatever a patch does not touch stays the identical object: the
-later steps (pruning, validation, "did anything change?") skip it. Differences from RFC 6902, as upstream: negative indices
-count from the end; a key that an object does not have reads as null, so ``replace`` adds it, ``copy`` copies null and
-``test`` of null passes; an absent ``value`` is null.
+Each operation copies only the containers on its path, so whatever a patch does not touch stays the identical object:
+later steps (pruning, validation, "did anything change?") skip it. Differences from RFC 6902, as upstream: negative
+indices count from the end; a key that an object does not have reads as null, so ``replace`` adds it, ``copy`` copies
+null and ``test`` of null passes; an absent ``value`` is null.
 """
 
 from collections.abc import Callable

@@ -128,7 +128,7 @@ def _check_preconditions(target: Target, wanted: Any, metadata: Object) -> None:
 
 
 def _marked(kind: Kind, value: Object, now: str) -> Object:
-    """``value``, to be deleted when nothing holds it any more. No namespace controller runs here: a namespace stays so."""
+    """``value``, to be deleted when nothing holds it any more. No controller runs here: a namespace stays so."""
     metadata = {**value["metadata"], "deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
     if "generation" in metadata:
         metadata["generation"] += 1

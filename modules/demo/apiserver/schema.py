@@ -1,7 +1,8 @@
 """Structural schemas: find what breaks them, in the API server's words.
 
-``old`` is the stored counterpart of a value. A part that is *identical* to its counterpart (see ``shaping.graft``) is not looked into:
-a patch of one entry among thousands costs one entry, and what was valid when it was stored stays accepted, as upstream ("ratcheting").
+``old`` is the stored counterpart of a value. A part that is *identical* to its counterpart (see ``shaping.graft``) is
+not looked into: a patch of one entry among thousands costs one entry, and what was valid when it was stored stays
+accepted, as upstream ("ratcheting").
 """
 
 import re

@@ -18,7 +18,7 @@ class Cause(NamedTuple):
     """Path of the field, as ``spec.nodeNames[3]``."""
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
     """A request that is answered with a failure ``Status``."""
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -92,7 +92,7 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Refusal:
 
 
 def patch_failed() -> Refusal:
-    """422 with one fixed sentence and no details: an operation of a JSON Patch could not be applied (libraries.md trap 23)."""
+    """422 with one fixed sentence and no details: an operation of a JSON Patch could not be applied."""
     return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
