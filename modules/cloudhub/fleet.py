@@ -43,6 +43,10 @@ class Fleet:
         """What each legacy node was told last: it must not hear the same twice."""
         self._said: dict[str, float] = {}
 
+    def peer(self, node: str) -> Peer | None:
+        """The node's newest session."""
+        return self._peers.get(node)
+
     def leads(self) -> bool:
         """May a frame be sent or taken now?"""
         return self._clock() < self.until
@@ -154,7 +158,14 @@ class Fleet:
 
     def _answer(self, peer: Peer, read: wire.FromEdge, operation: str, text: str) -> None:
         if self.leads():
-            peer.write(wire.answer(read, operation, text, self._world.new_id(), self._world.now()))
+            self._write(peer, wire.answer(read, operation, text, self._world.new_id(), self._world.now()))
+
+    def _write(self, peer: Peer, data: bytes) -> None:
+        if not peer.has_room():
+            self.counters["cut_slow"] += 1
+            peer.cut()
+        elif peer.write(data):
+            self.counters["frames_out"] += 1
 
     def take_in(self, heard: Heard) -> Awaitable[None] | None:
         """To taskmanager; something to wait for when its inbox is full."""
@@ -194,7 +205,7 @@ class Fleet:
         else:
             data = self._spelt(peer, tell)
             if data is not None:
-                self.counters["frames_out" if peer.write(data) else "cut_slow"] += 1
+                self._write(peer, data)
 
     def _spelt(self, peer: Peer, tell: Tell) -> bytes | None:
         message_id, now = self._world.new_id(), self._world.now()

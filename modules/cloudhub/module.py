@@ -50,10 +50,16 @@ class CloudHub:
         self._config = config
         self._world = world
         self._journal = journal
-        self.counters: dict[str, int] = {}
+        self.fleet: Fleet | None = None
+        """Who is connected, while it runs."""
         self.websocket_port = 0
         self.https_port = 0
         """The real ports, once it is ready."""
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What was refused, cut off, told; each only grows until a restart."""
+        return dict(self.fleet.counters) if self.fleet else {}
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end. Raises RuntimeFailed when a port is taken."""
@@ -87,7 +93,7 @@ class _Running:
             Sessions(first_epoch(self._world.now(), noted.reserved if noted else 0)),
             group.create_task,
         )
-        hub.counters = self._fleet.counters
+        hub.fleet = self._fleet
         self._reserved = 0
         self._open_since = 0.0
         self._next_sweep = 0.0

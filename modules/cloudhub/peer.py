@@ -87,15 +87,15 @@ class Peer(WSListener):
         """We do not read it at the moment, so its silence means nothing."""
         return self._pumping
 
+    def has_room(self) -> bool:
+        """It reads what we write."""
+        return self._transport is None or self._transport.underlying_transport.get_write_buffer_size() <= MOST_UNSENT
+
     def write(self, data: bytes) -> bool:
-        """Send a text frame; False when it cannot be sent, or when the peer has let too much lie and was cut off."""
-        transport = self._transport
-        if transport is None:
+        """Send a text frame; False when the connection has ended."""
+        if self._transport is None:
             return False
-        if transport.underlying_transport.get_write_buffer_size() > MOST_UNSENT:
-            self.cut()
-            return False
-        transport.send(WSMsgType.TEXT, data)
+        self._transport.send(WSMsgType.TEXT, data)
         return True
 
     # ---- picows ------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Peer(WSListener):
         if self._transport is None:
             return
         if kind == WSMsgType.PING:
-            if transport.underlying_transport.get_write_buffer_size() <= MOST_UNSENT:
+            if self.has_room():
                 transport.send_pong(frame.get_payload_as_bytes())
         elif kind == WSMsgType.CLOSE:
             self.close(WSCloseCode.OK, "")

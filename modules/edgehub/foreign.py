@@ -11,6 +11,8 @@ from beehive.world import rfc3339
 
 REASON = "this node runs Beehive, which does NodeUpgradeJobs of v1alpha2 only"
 _V2 = ("imageprepulljob", "configupdatejob")
+_ACTIONS = ("Check", "WaitingConfirmation", "BackUp", "Upgrade", "RollBack", "Pull", "Update")
+"""Operations of the second generation (spec/kubeedge.md 1.3, 1.5); a report or an error is none of them."""
 _V1 = ("upgrade", "prepull")
 _EVENTS = {  # state that a v1alpha1 request names -> event of the report (spec/kubeedge.md 7.9)
     "": "Init", "Init": "Init", "Checking": "Check", "BackingUp": "Backup", "Upgrading": "Upgrade",
@@ -38,7 +40,8 @@ class _Response(Struct, frozen=True, rename="pascal"):
 def answer(other: wire.Other, node: str, message_id: str, now: float) -> bytes | None:
     """The failed report to a task of another kind; None for what is no task, or not this node's."""
     parts = other.resource.split("/")
-    if len(parts) == 6 and parts[0] == "operations.kubeedge.io" and parts[2] in _V2 and parts[5] == node:
+    second = len(parts) == 6 and parts[0] == "operations.kubeedge.io" and parts[2] in _V2 and parts[5] == node
+    if second and other.operation in _ACTIONS:
         return wire.legacy_status(other.resource, other.operation, REASON, message_id, now)
     if len(parts) == 4 and parts[0] in _V1 and parts[3] == node and other.operation in _V1:
         return _first_generation(other, parts[1], node, message_id, now)

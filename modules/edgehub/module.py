@@ -20,7 +20,7 @@ from modules.edgehub.uplink import Connection, Dial, dial
 
 log = logging.getLogger(__name__)
 
-_LOOK_FOR_IDENTITY = 2.0
+_LOOK_FOR_IDENTITY = 0.5
 
 
 class EdgeHub:

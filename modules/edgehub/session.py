@@ -171,14 +171,15 @@ class Session:
 
     async def _other(self, read: wire.FromCloud, other: wire.Other) -> None:
         message_id, now = self._world.new_id(), self._world.now()
+        if other.operation in (wire.ERROR, wire.RESPONSE):  # never answered: two ends would answer for ever
+            self._counters["errors_from_cloud"] += other.operation == wire.ERROR
+            return
         failed = foreign.answer(other, self._node, message_id, now)
         if failed is not None:
             self._counters["foreign_tasks"] += 1
             await self._send(failed)
         elif other.operation in wire.CONTROL:
             await self._send(wire.answer(read, wire.RESPONSE, "ack", message_id, now))
-        elif other.operation in (wire.ERROR, wire.RESPONSE):
-            self._counters["errors_from_cloud"] += other.operation == wire.ERROR
         else:
             await self._set_aside("unknown_operations", f"{other.operation[:60]!r} is not known here", read)
 

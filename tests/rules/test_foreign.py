@@ -77,6 +77,8 @@ def test_a_task_in_the_wrong_shape_is_answered_too(content: bytes) -> None:
         ("", ""),
         ("upgrade", "upgrade/j/node"),
         ("x", "upgrade/j/node/edge-a"),
+        ("error", "operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-a"),
+        ("UpdateNodeActionStatus", "operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-a"),
     ],
 )
 def test_what_is_no_task_is_not_answered(operation: str, resource: str) -> None:

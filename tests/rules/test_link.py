@@ -82,19 +82,20 @@ INPUTS: st.SearchStrategy[Input] = st.one_of(
 )  # fmt: skip
 
 
+def is_dialling(state: State) -> bool:
+    return isinstance(state, Dialling)
+
+
 @given(st.lists(st.tuples(INPUTS, st.floats(0, 100)), max_size=60), st.floats(0, 0.999))
 def test_one_dial_at_a_time_and_never_a_wait_beyond_the_cap(news: list[tuple[Input, float]], chance: float) -> None:
     state: State = begin(0.0)
     delays = Delays(lambda: chance)
-    now, dialling = 0.0, False
+    now = 0.0
     for one, later in news:
         now += later
-        before = state
-        state, dials = step(state, one, now, delays)
-        assert not (dials and dialling)
-        assert dials == (type(state) is Dialling and not dialling)
-        dialling = type(state) is Dialling
-        if isinstance(state, Waiting) and state != before:
+        before, (state, dials) = state, step(state, one, now, delays)
+        assert dials == (is_dialling(state) and not is_dialling(before))
+        if state != before and isinstance(state, Waiting):
             spread = one.spread if isinstance(one, Lost) and one.spread is not None else 0.0
             assert now <= state.until <= now + max(30.0, spread)
 
@@ -102,9 +103,12 @@ def test_one_dial_at_a_time_and_never_a_wait_beyond_the_cap(news: list[tuple[Inp
 @pytest.mark.parametrize("state", [Waiting(5.0), Dialling(0, None), Connected(0.0, 0)])
 @given(news=INPUTS)
 def test_an_input_that_does_not_fit_changes_nothing(state: State, news: Input) -> None:
-    fits = {
-        Waiting: (Alarm, Nudge), Dialling: (Opened, Failed), Connected: (Lost,)
-    }[type(state)]  # fmt: skip
+    fitting: dict[type, tuple[type, ...]] = {
+        Waiting: (Alarm, Nudge),
+        Dialling: (Opened, Failed),
+        Connected: (Lost,),
+    }
+    fits: tuple[type, ...] = fitting[type(state)]
     after, dials = step(state, news, 1.0, LONGEST)
-    if not isinstance(news, fits):
+    if type(news) not in fits:
         assert (after, dials) == (state, False)
