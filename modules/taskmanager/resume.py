@@ -34,10 +34,10 @@ def resume(record: Record, evidence: Evidence | None, now: Moment, policy: Polic
     `restarted` is False when only messages were missed: then nothing was interrupted, and an action inside this process
     still goes on.
     """
-    again = unseen(record)
     if record.attempt is None or evidence is None:
-        return Decision(record, again)
+        return Decision(record, unseen(record))
     decision = _resumed(record, record.attempt, evidence, now, policy, restarted)
+    again = tuple(word for word in unseen(decision.record) if word not in decision.effects)
     return Decision(decision.record, (*again, *decision.effects))
 
 
