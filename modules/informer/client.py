@@ -116,7 +116,7 @@ class Client:
                 await self._connection.renew(generation)
             yield Stream(response, refused, self.where)
         finally:
-            response.close()  # without await: nothing may come between a cancelled watch and its end
+            _abandon(response)
 
     async def _call(
         self,
@@ -181,3 +181,14 @@ class Client:
         except _ERRORS as error:
             raise Unavailable(f"{self.where}: {explain(error)}") from None
         return Reply(response.status, body, retry_after(response.headers.get("Retry-After"), self._now()))
+
+
+def _abandon(response: aiohttp.ClientResponse) -> None:
+    """End a watch at once and without an await, so that nothing comes between a cancelled watch and its end.
+
+    A TLS connection is not taken leave of: a peer that hangs would keep the socket open for half a minute.
+    """
+    transport = response.connection.transport if response.connection else None
+    response.close()
+    if transport is not None:
+        transport.abort()

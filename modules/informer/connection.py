@@ -4,6 +4,7 @@ Credentials are read again when the server no longer takes them (401) or its cer
 the library reads files once and never runs a kubeconfig's plugin again (libraries.md 1).
 """
 
+import asyncio
 import os
 import ssl
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ class Connection:
     async def __aexit__(self, *_: object) -> None:
         if self._client:
             await self._client.close()
+            await asyncio.sleep(0)  # the sockets of abandoned watches are closed in the loop's next turn
 
     @property
     def url(self) -> str:
