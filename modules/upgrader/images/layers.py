@@ -21,7 +21,7 @@ _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _MOST_LINKS: Final = 40
 _LONGEST_PATH: Final = 4096
-_STEPS_PER_ENTRY: Final = 64
+_STEPS_PER_ENTRY: Final = 32
 
 
 class Node:

@@ -58,6 +58,7 @@ FOUND = [
     ("hard link outlives its first name", [[F("b"), H("a", "b")], [F(".wh.b")]], (0, 0)),
     ("hard link keeps what its first name was", [[F("b"), H("a", "b")], [F("b")]], (0, 0)),
     ("hard link to a symlink", [[F("c"), S("b", "c"), H("a", "b")]], (0, 0)),
+    ("hard link to a symlink follows it anew", [[F("c"), S("b", "c"), H("a", "b")], [F("c")]], (1, 0)),
     ("hard link through a linked folder", [[F("d/b"), S("e", "d"), H("a", "e/b")]], (0, 0)),
     ("file over folder", [[F("a/x")], [F("a")]], (1, 0)),
     ("bookkeeping of aufs", [[F(".wh..wh.plnk/1.2"), F("a")]], (0, 1)),
@@ -85,6 +86,7 @@ DEEP = [
     ("symlink over folder", [[F("d/p"), F("x/p")], [S("d", "x")]], "/d/p", (0, 1)),
     ("mark takes a whole folder", [[F("d/p")], [F(".wh.d"), F("d/p")]], "/d/p", (1, 1)),
     ("relative link up and down", [[F("opt/v1/p"), S("usr/bin/p", "../../opt/v1/p")]], "/usr/bin/p", (0, 0)),
+    ("absolute link in a folder", [[F("opt/p"), F("usr/opt/p"), S("usr/p", "/opt/p")]], "/usr/p", (0, 0)),
     ("link to a link in another folder", [[F("r/p"), S("a/l", "../b/l"), S("b/l", "../r")]], "/a/l/p", (0, 0)),
 ]
 

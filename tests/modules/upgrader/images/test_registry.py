@@ -273,6 +273,18 @@ async def test_a_storage_that_asks_for_credentials_gets_none(layout: Layout, tmp
     assert not any("authorization" in asked.headers for asked in storage.asked)
 
 
+async def test_a_storage_cannot_send_our_password_to_a_token_server_of_its_own(layout: Layout, tmp_path: Path) -> None:
+    async with (
+        FakeRegistry(layout.directory).running() as registry,
+        FakeRegistry(layout.directory).running() as storage,
+    ):
+        registry.change = lambda asked, _: Answer(307, {"Location": f"http://{storage.address}{asked.path}"})
+        storage.change = bearer("t0ken", f"http://{storage.address}")
+        login = {registry.address: Credentials(username="bee", password="hive")}
+        assert "HTTP 401" in await refusal(tmp_path, registry, access(registry, storage, credentials=login))
+    assert not storage.requests("token")
+
+
 REDIRECTS = [
     ("http://other.example/x", "wants to speak to other.example without TLS"),
     ("http://127.0.0.1:1/x", "wants to speak to 127.0.0.1:1 without TLS"),
@@ -509,10 +521,22 @@ async def test_a_layer_that_ends_early_without_a_word_is_a_cut(layout: Layout, t
     assert done.received == done.image.size
 
 
-@pytest.mark.parametrize("lie", [flipped, longer, shorter])
+def respaced(_: Asked, answer: Answer) -> Answer:
+    """The same JSON in other bytes."""
+    answer.body = answer.body.replace(b": ", b":\t", 1)
+    answer.headers.pop("Docker-Content-Digest", None)
+    return answer
+
+
+def padded(_: Asked, answer: Answer) -> Answer:
+    answer.body += b" "
+    answer.headers.pop("Docker-Content-Digest", None)
+    return answer
+
+
+@pytest.mark.parametrize("lie", [flipped, shorter, respaced, padded])
 async def test_manifests_and_configurations_are_verified(layout: Layout, tmp_path: Path, lie: Change) -> None:
     parts: list[Callable[[Asked, Answer], bool]] = [
-        lambda asked, _: "/manifests/v" in asked.path,
         lambda asked, _: "/manifests/sha256" in asked.path,
         lambda asked, answer: "/blobs/" in asked.path and not _is_layer(asked, answer),
     ]
@@ -520,6 +544,21 @@ async def test_manifests_and_configurations_are_verified(layout: Layout, tmp_pat
         for part in parts:
             registry.change = lambda asked, answer, part=part: lie(asked, answer) if part(asked, answer) else answer  # type: ignore[misc]
             await refusal(tmp_path, registry)
+
+
+@pytest.mark.parametrize("lie", [flipped, shorter, padded])
+async def test_a_tags_document_must_have_the_digest_that_it_is_announced_with(
+    layout: Layout, tmp_path: Path, lie: Change
+) -> None:
+    def change(asked: Asked, answer: Answer) -> Answer:
+        stated = dict(answer.headers)
+        answer = lie(asked, answer) if "/manifests/v" in asked.path else answer
+        answer.headers = stated
+        return answer
+
+    async with FakeRegistry(layout.directory).running() as registry:
+        registry.change = change
+        assert "the digest it was announced with" in await refusal(tmp_path, registry)
 
 
 async def test_a_manifest_without_end_is_cut_short(layout: Layout, tmp_path: Path) -> None:
