@@ -29,6 +29,7 @@ class StartTask(Command, frozen=True, kw_only=True, gc=False, tag="tasks.start-t
     """The cloud, once the node's mark stands in the API server, and again by a new leader or as the answer to Hello.
 
     Idempotent by (uid, attempt). If lost: it is said again at the next look, or the deadline ends the attempt.
+    From a real CloudCore the uid is the id of its message and the attempt is -1 (`beehive.messages.wire`).
     """
 
     job: str
@@ -71,6 +72,7 @@ class TaskReport(Command, frozen=True, kw_only=True, gc=False, tag="tasks.task-r
     """A node: everything it knows of one attempt, after each step and after each reconnection, until `ReportSeen`.
 
     It is a snapshot, not news: a later revision says all that an earlier one said. If lost: it is said again.
+    From a real EdgeCore, which knows neither uid nor attempt, it is about one action: uid "", attempt -1, revision 0.
     """
 
     job: str

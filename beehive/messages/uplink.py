@@ -20,7 +20,8 @@ class CloudLost(Event, frozen=True, kw_only=True, gc=False, tag="uplink.cloud-lo
 
 class Say(Command, frozen=True, kw_only=True, gc=False, tag="uplink.say"):
     """taskmanager (edge): say this to the cloud. edgehub keeps the newest snapshot of each (uid, attempt) on disk and
-    repeats it after each reconnection until `ReportSeen`; a `Hello` is not kept. If lost: the record says it again."""
+    repeats it after each reconnection until `ReportSeen`; a `Hello` is not kept. The memory of the last 20 acknowledged
+    results, by which a repeated StartTask is answered, is taskmanager's. If lost: the record says it again."""
 
     body: Upstream
 

@@ -38,7 +38,6 @@ class Fleet:
         self._start = start
         self._clock = asyncio.get_running_loop().time
         self._peers: dict[str, Peer] = {}
-        self._unadmitted: set[Peer] = set()
         self._told: dict[str, tuple[str, int]] = {}
         """What each legacy node was told last: it must not hear the same twice."""
         self._said: dict[str, float] = {}

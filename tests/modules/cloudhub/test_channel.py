@@ -23,10 +23,13 @@ from tests.modules.cloudhub.ends import TASK, UID, Hub, Secrets, edge, hub, raw,
 from tests.vectors import KUBEEDGE
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
     """The product runs on uvloop; the stock loop stays possible."""
-    return "asyncio", {"use_uvloop": request.param == "uvloop"}
+    return "asyncio", {"use_uvloop": getattr(request, "param", "uvloop") == "uvloop"}
+
+
+on_both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "uvloop"], indirect=True)
 
 
 def seen(revision: int) -> ReportSeen:
@@ -50,6 +53,7 @@ async def closed(websocket: object, timeout: float = 10.0) -> ConnectionClosed:
 # ---- the path ----------------------------------------------------------------------------------------------------
 
 
+@on_both_loops
 async def test_join_connect_task_report_acknowledgement(tmp_path: Path) -> None:
     async with hub(tmp_path) as cloud:
         await cloud.lead()
@@ -175,6 +179,7 @@ async def test_what_a_refused_peer_says_is_not_heard(tmp_path: Path) -> None:
         assert cloud.peers.all_of(Heard) == []
 
 
+@on_both_loops
 async def test_a_certificate_of_another_ca_or_none_does_not_get_through_the_handshake(tmp_path: Path) -> None:
     async with hub(tmp_path / "1") as cloud, hub(tmp_path / "2") as other:
         await cloud.lead()
@@ -415,6 +420,7 @@ async def test_pings_are_life_too(tmp_path: Path) -> None:
         await websocket.close()
 
 
+@on_both_loops
 async def test_a_full_inbox_stops_that_socket_and_nothing_is_lost(tmp_path: Path) -> None:
     async with hub(tmp_path) as cloud:
         await cloud.lead()
@@ -435,6 +441,7 @@ async def test_a_full_inbox_stops_that_socket_and_nothing_is_lost(tmp_path: Path
         await websocket.close()
 
 
+@on_both_loops
 async def test_who_does_not_read_is_cut_off_and_costs_the_others_nothing(tmp_path: Path) -> None:
     async with hub(tmp_path) as cloud:
         await cloud.lead()
@@ -456,6 +463,7 @@ async def test_who_does_not_read_is_cut_off_and_costs_the_others_nothing(tmp_pat
 # ---- leadership --------------------------------------------------------------------------------------------------
 
 
+@on_both_loops
 async def test_without_leadership_connections_are_closed_before_tls(tmp_path: Path) -> None:
     async with hub(tmp_path) as cloud:
         for port in (cloud.module.websocket_port, cloud.module.https_port):
@@ -465,6 +473,7 @@ async def test_without_leadership_connections_are_closed_before_tls(tmp_path: Pa
         assert (await cloud.online()).open_since == 0.0
 
 
+@on_both_loops
 async def test_the_end_of_the_leadership_closes_every_session_with_1012_and_a_spread(tmp_path: Path) -> None:
     async with hub(tmp_path) as cloud:
         await cloud.lead()
