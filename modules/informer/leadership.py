@@ -108,7 +108,7 @@ class Leadership:
             raise self._refused(reply)
 
     async def _write(self, lease: Lease) -> None:
-        body, sent = msgspec.json.encode(lease), _clock()
+        body, sent, lease_before = msgspec.json.encode(lease), _clock(), self._standing.lease
         if lease.metadata.resource_version:
             reply = await self._client.replace(f"{self._path}/{lease.metadata.name}", body, timeout=self._patience())
         else:
@@ -116,10 +116,10 @@ class Leadership:
         if succeeded(reply):
             self.trouble = ""
             self._lead(_decoded(reply), sent)
-        elif reply.status == 409 or (reply.status == 404 and lease.metadata.resource_version):
-            await self._look()
-            self._forget_if_lost()
-        else:
+            return
+        await self._look()  # it may have been changed, taken or deleted; the next turn acts on what is true
+        self._forget_if_lost()
+        if reply.status != 409 and self._standing.lease == lease_before:
             raise self._refused(reply)
 
     def _lead(self, lease: Lease, sent: float) -> None:

@@ -1,0 +1,327 @@
+"""Writes and the Lease through a proxy that breaks them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from beehive.api.crd import crd
+from beehive.config import Duration
+from beehive.messages.objects import (
+    Away,
+    Denied,
+    GetSecret,
+    LeadershipChanged,
+    ListNodes,
+    Missing,
+    Patched,
+    PatchNode,
+    PutSecret,
+    RecordEvent,
+    Stale,
+)
+from beehive.messages.runtime import Draining
+from beehive.world import World
+from modules.demo.apiserver.server import Config as ServerConfig
+from modules.demo.apiserver.server import Server
+from modules.informer import Config
+from modules.informer.config import Lease
+from modules.informer.module import Informer
+from tests.contracts.faults import Act, Proxy, answers, breaks, calls, hangs, refuses
+from tests.contracts.informer import guards, leading, op
+from tests.contracts.place import NODES, Object, Place, until
+from tests.fakes.alone import alone
+
+CORDON = (op("add", "/spec/unschedulable", True),)
+
+
+@pytest.fixture
+async def proxy(server: Server) -> AsyncIterator[Proxy]:
+    async with Proxy(server.address) as running:
+        yield running
+
+
+@pytest.fixture
+async def place(server: Server, proxy: Proxy) -> AsyncIterator[Place]:
+    async with Place(Config(server=server.address), Config(server=proxy.address)) as opened:
+        yield opened
+
+
+def cordon(node: Object) -> PatchNode:
+    return PatchNode(**guards(node), operations=CORDON)
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "said"),
+    [
+        (refuses(500, "InternalError", "etcd is full"), Away, "etcd is full"),
+        (refuses(503, "ServiceUnavailable", "starting"), Away, "starting"),
+        (refuses(504, "Timeout", "slow"), Away, "slow"),
+        (refuses(401, "Unauthorized", "who are you"), Away, "who are you"),
+        (refuses(429, "TooManyRequests", "later", retry_after="30"), Away, "later"),
+        (answers(302, "", location="http://127.0.0.1:1/"), Away, "302"),
+        (refuses(403, "Forbidden", "not yours"), Denied, "not yours"),
+        (refuses(400, "BadRequest", "nonsense"), Denied, "nonsense"),
+        (refuses(413, "RequestEntityTooLarge", "too much"), Denied, "too much"),
+        (answers(200, "written, they say"), Away, "cannot be read"),
+        (breaks, Away, "the connection was cut"),
+        (hangs, Away, "no answer in time"),
+    ],
+    ids=str,
+)
+async def test_what_becomes_of_a_write(
+    place: Place, proxy: Proxy, act: Act, kind: type[Away | Denied], said: str
+) -> None:
+    node = await place.node()
+    async with leading(place, request_timeout=Duration(1.5)) as peers:
+        proxy.fail(calls("PATCH", NODES), act)
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, kind), answer
+        assert said in answer.reason
+        proxy.heal()
+        again = await peers.ask(cordon(node))
+        assert isinstance(again, Patched)
+
+
+async def test_a_busy_server_is_asked_again_when_it_said(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    clock = asyncio.get_running_loop().time
+    async with leading(place, request_timeout=Duration(6), lease=_slow(place)) as peers:
+        fault = proxy.fail(calls("PATCH", NODES), refuses(429, "TooManyRequests", retry_after="1"), times=2)
+        began = clock()
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, Patched)
+        assert fault.hits == 2
+        assert clock() - began >= 2
+
+
+async def test_a_conflict_whose_object_cannot_be_read_again_is_away(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    async with leading(place) as peers:
+        await place.label(node["metadata"]["name"], "changed")
+        proxy.fail(calls("GET", f"{NODES}/"), refuses(500, "InternalError", "etcd is away"))
+        answer = await peers.ask(cordon(node))
+        assert answer == Away("etcd is away")
+
+
+async def test_conflicts_without_end_are_answered_all_the_same(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    async with leading(place) as peers:
+        fault = proxy.fail(calls("PATCH", NODES), refuses(409, "Conflict"))
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, Stale)
+        assert fault.hits <= 3
+
+
+async def test_one_slow_write_holds_up_nobody(place: Place, proxy: Proxy) -> None:
+    slow, quick = await place.node(), await place.node()
+    path = f"{NODES}/{slow['metadata']['name']}"
+    async with leading(place, request_timeout=Duration(5), lease=_slow(place)) as peers:
+        proxy.fail(calls("PATCH", path), hangs)
+        waiting = asyncio.ensure_future(peers.ask(cordon(slow)))
+        await until(lambda: proxy.count(f"PATCH {path}"), "the slow write is on its way")
+        answer = await peers.ask(cordon(quick))
+        assert isinstance(answer, Patched)
+        assert len((await peers.ask(ListNodes())).items) == 2
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_write_that_nobody_waits_for_is_not_begun(place: Place, proxy: Proxy) -> None:
+    first, second = await place.node(), await place.node()
+    async with leading(place, writes=1, request_timeout=Duration(5), lease=_slow(place)) as peers:
+        gate = asyncio.Event()
+
+        async def later(request: web.Request) -> web.StreamResponse:
+            await gate.wait()
+            return await proxy.forward(request)
+
+        proxy.fail(calls("PATCH", NODES), later, times=1)
+        one = asyncio.ensure_future(peers.ask(cordon(first)))
+        await until(lambda: proxy.count("PATCH"), "the first write is on its way")
+        two = asyncio.ensure_future(peers.ask(cordon(second)))
+        await until(lambda: not peers.module.inbox.queue, "the second request was taken")
+        two.cancel()
+        gate.set()
+        assert isinstance(await one, Patched)
+        assert not (await place.get(f"{NODES}/{second['metadata']['name']}"))["spec"].get("unschedulable")
+        assert proxy.count("PATCH") == 1
+
+
+async def test_writes_in_flight_end_before_the_module_does(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    gate = asyncio.Event()
+
+    async def later(request: web.Request) -> web.StreamResponse:
+        await gate.wait()
+        return await proxy.forward(request)
+
+    async with leading(place, request_timeout=Duration(5)) as peers:
+        proxy.fail(calls("PATCH", NODES), later)
+        asked = asyncio.ensure_future(peers.ask(cordon(node)))
+        await until(lambda: proxy.count("PATCH"), "the write is on its way")
+        peers.module.inbox.close()
+        await asyncio.sleep(0.1)
+        gate.set()
+        assert isinstance(await asked, Patched)
+
+
+async def test_a_token_is_read_again_when_it_is_refused(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    settings = ServerConfig(crds=[crd()], namespaces=["kubeedge"], token="right")
+    async with Server(settings) as server:
+        reach = Config(server=server.address, token_file=str(token))
+        async with Place(reach) as place, alone(place.informer(), ready=False) as peers:
+            await until(lambda: "no such file" in peers.module.waits_for, "it misses the token file")
+            token.write_text("wrong\n")
+            await until(lambda: "nauthorized" in peers.module.waits_for, "the token is refused")
+            token.write_text("right\n")
+            await asyncio.wait_for(peers.module.is_ready.wait(), 20)
+            secret = await peers.ask(GetSecret(name="none"))
+            assert not isinstance(secret, Away)
+
+
+async def test_a_namespace_that_is_missing_is_named(server: Server, proxy: Proxy) -> None:
+    async with Place(Config(server=server.address, namespace="nowhere")) as place, alone(place.informer()) as peers:
+        advice = "kubectl create namespace nowhere"
+        await until(lambda: advice in peers.module.waits_for, "the advice about the Lease")
+        answer = await peers.ask(PutSecret(name="a", data={}, resource_version=""))
+        assert isinstance(answer, Away)
+        assert advice in answer.reason
+        await place.make("/api/v1/namespaces", {"metadata": {"name": "nowhere"}})
+        await until(lambda: not peers.module.waits_for, "all is well")
+
+
+# ---- the Lease -----------------------------------------------------------------------------------------------------
+
+
+def _slow(place: Place) -> Lease:
+    name = place.config().lease.name
+    return Lease(name=name, duration=Duration(15), renew_deadline=Duration(10), retry_period=Duration(0.2))
+
+
+async def test_who_cannot_renew_stops_in_time_and_leads_again_later(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    clock = asyncio.get_running_loop().time
+    async with leading(place) as peers:
+        proxy.fail(lambda request: "/leases" in request.path, hangs)
+        hung = clock()
+        await until(lambda: peers.all_of(LeadershipChanged)[-1].until == 0.0, "the loss is told")
+        assert clock() - hung < 3.0  # nobody else may have it before
+        granted = [one.until for one in peers.all_of(LeadershipChanged)][-2]
+        assert clock() >= granted
+        before = proxy.count("PATCH")
+        assert await peers.ask(cordon(node)) == Away("this process does not lead now")
+        assert proxy.count("PATCH") == before
+        proxy.heal()
+        await until(lambda: peers.all_of(LeadershipChanged)[-1].until > clock(), "it leads again")
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, Patched)
+
+
+async def test_a_write_in_flight_is_not_waited_for_after_the_grant(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    clock = asyncio.get_running_loop().time
+    async with leading(place, request_timeout=Duration(60)) as peers:
+        proxy.fail(lambda request: request.method in {"PATCH", "PUT"}, hangs)
+        began = clock()
+        answer = await peers.ask(cordon(node), timeout=30)
+        assert isinstance(answer, Away)
+        assert clock() - began < 3.0
+
+
+async def test_who_drains_takes_no_lease(place: Place, proxy: Proxy) -> None:
+    lease = place.config().lease
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases"
+    held = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600}
+    await place.make(path, {"metadata": {"name": lease.name}, "spec": held})
+    async with alone(place.informer(lease=lease)) as peers:
+        peers.publish(Draining())
+        await place.merge(f"{path}/{lease.name}", {"spec": {"holderIdentity": ""}})
+        looked = proxy.count("/leases/")
+        await until(lambda: proxy.count("/leases/") > looked + 3, "it looked again")
+        assert not peers.all_of(LeadershipChanged)
+    assert (await place.get(f"{path}/{lease.name}"))["spec"]["holderIdentity"] == ""
+
+
+async def test_a_deleted_lease_is_made_again(place: Place, proxy: Proxy) -> None:
+    lease = place.config().lease
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases/{lease.name}"
+    async with leading(place, lease=lease) as peers:
+        await place.delete(path)
+        renewals = len(peers.all_of(LeadershipChanged))
+        await until(lambda: len(peers.all_of(LeadershipChanged)) > renewals + 1, "it is renewed again")
+        assert (await place.get(path))["spec"]["holderIdentity"]
+        assert 0.0 not in [one.until for one in peers.all_of(LeadershipChanged)]
+
+
+async def test_a_stolen_lease_ends_the_lead(place: Place, proxy: Proxy) -> None:
+    lease = place.config().lease
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases/{lease.name}"
+    async with leading(place, lease=lease) as peers:
+        await place.merge(path, {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+        await until(lambda: peers.all_of(LeadershipChanged)[-1].until == 0.0, "the loss is told")
+    assert (await place.get(path))["spec"]["holderIdentity"] == "thief"
+
+
+async def test_without_election_it_leads_at_once_and_asks_for_no_lease(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    async with leading(place, leader_election=False) as peers:
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, Patched)
+    assert proxy.count("/leases") == 0
+
+
+# ---- Events --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_events_stops_nobody_and_is_bounded(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    name, uid = node["metadata"]["name"], node["metadata"]["uid"]
+    async with leading(place, lease=_slow(place)) as peers:
+        proxy.fail(calls("POST", "/events"), hangs)
+        for number in range(4000):
+            said = RecordEvent(kind="Node", name=name, uid=f"{uid}{number}", reason="Started", note="x")
+            await peers.send(said)
+        answer = await peers.ask(cordon(node))
+        assert isinstance(answer, Patched)
+        assert proxy.count("/events") <= 16
+
+
+async def test_an_event_that_failed_is_tried_again(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    async with alone(place.informer()) as peers:
+        proxy.fail(calls("POST", "/events"), breaks, times=1)
+        await peers.send(
+            RecordEvent(
+                kind="Node", name=node["metadata"]["name"], uid=node["metadata"]["uid"], reason="Started", note="x"
+            )
+        )
+
+        async def there() -> bool:
+            return bool((await place.get("/api/v1/namespaces/default/events"))["items"])
+
+        await until(there, "the Event")
+
+
+# ---- failure -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_failing_task_fails_the_module_with_its_own_words(place: Place) -> None:
+    def broken() -> float:
+        raise ZeroDivisionError("chance is out of order")
+
+    world = World(random=broken)
+    with pytest.raises(ExceptionGroup) as failed:
+        async with alone(Informer(place.config(), world), ready=False) as peers:
+            await asyncio.wait_for(peers.heard(LeadershipChanged), 20)
+    assert failed.group_contains(ZeroDivisionError, match="chance is out of order", depth=1)
+
+
+async def test_a_missing_object_is_missing(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    await place.delete(f"{NODES}/{node['metadata']['name']}")
+    async with leading(place) as peers:
+        assert await peers.ask(cordon(node)) == Missing()
