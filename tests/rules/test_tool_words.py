@@ -1,7 +1,5 @@
 """What the tool and the check say: report file, verdict, reasons, sentences."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -20,9 +18,7 @@ from modules.upgrader.tool.phases import Phase
 from modules.upgrader.tool.record import Order, Record
 from modules.upgrader.tool.report import encode, of_verdict, report
 from modules.upgrader.tool.verdict import verdict_of
-
-VECTORS = Path(__file__).parents[1] / "vectors" / "kubeedge"
-
+from tests.vectors import KUBEEDGE
 
 # ---- the report file ------------------------------------------------------------------------------------------------
 
@@ -30,18 +26,21 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "kubeedge"
 @pytest.mark.parametrize(
     ("vector", "ours"),
     [
-        ("backup_ok", report("Backup", "", "v1.22.1")),
-        ("upgrade_ok", report("Upgrade", "v1.22.1", "v1.23.1")),
-        ("upgrade_failed", report("Upgrade", "v1.22.1", "v1.23.1", "failed to stop edgecore, err: boom")),
-        ("rollback_ok", report("Rollback", "v1.23.1", "v1.22.1")),
+        ("file_upgrade_report_backup_ok.json", report("Backup", "", "v1.22.1")),
+        ("file_upgrade_report_upgrade_ok.json", report("Upgrade", "v1.22.1", "v1.23.1")),
         (
-            "occupied",
+            "file_upgrade_report_upgrade_failed.json",
+            report("Upgrade", "v1.22.1", "v1.23.1", "failed to stop edgecore, err: boom"),
+        ),
+        ("file_upgrade_report_rollback_ok.json", report("Rollback", "v1.23.1", "v1.22.1")),
+        (
+            "file_upgrade_report_occupied.json",
             report("Upgrade", "unknown", "v1.23.1", "the mutually exclusive command is being executed"),
         ),
     ],
 )
 def test_the_report_file_is_kubeedges_byte_for_byte(vector: str, ours: object) -> None:
-    theirs = (VECTORS / f"file_upgrade_report_{vector}.json").read_bytes()
+    theirs = (KUBEEDGE / vector).read_bytes()
     assert msgspec.json.encode(ours) == theirs
 
 
@@ -58,7 +57,7 @@ ORDER = Order(
 def test_an_upgrade_that_went_well_is_reported_as_kubeedge_does() -> None:
     verdict = verdict_of(Record(order=ORDER, phase=Phase.DONE), "v1.23.1")
     assert verdict == Verdict("Upgrade", True, "", "", "v1.22.1", "v1.23.1")
-    assert encode(of_verdict(ORDER, verdict)) == (VECTORS / "file_upgrade_report_upgrade_ok.json").read_bytes()
+    assert encode(of_verdict(ORDER, verdict)) == (KUBEEDGE / "file_upgrade_report_upgrade_ok.json").read_bytes()
 
 
 def test_a_rolled_back_upgrade_is_reported_as_the_rollback_that_it_was() -> None:

@@ -22,9 +22,7 @@ def run(argv: Sequence[str]) -> int:
         arguments = _parser().parse_args(argv)
     except SystemExit as end:  # argparse has printed help or usage
         return int(end.code or 0)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-5s %(name)s  %(message)s", force=True
-    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-5s %(name)s  %(message)s")
     try:
         command: Callable[[argparse.Namespace, Config | None], int] = arguments.command
         return command(arguments, None if getattr(arguments, "request", None) else _settings(arguments))

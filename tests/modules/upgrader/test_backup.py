@@ -70,7 +70,7 @@ def test_a_damaged_database_is_refused_and_leaves_no_backup(layout: Layout) -> N
     content = bytearray(layout.database.read_bytes())
     content[4096 : 4096 * 8] = bytes(4096 * 7)
     layout.database.write_bytes(content)
-    with pytest.raises(Refused, match="damaged|cannot be copied"):
+    with pytest.raises(Refused, match=r"damaged|cannot be copied"):
         make_backup(Files(), layout, VERSION)
     assert list(layout.backups.iterdir()) == []
 

@@ -41,7 +41,8 @@ def test_it_is_gone_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "idempotency_record"
     code = (
         "import sys; from pathlib import Path; from modules.upgrader.host.lock import *;"
-        "context = held(Path(sys.argv[1]), Holder(job='north')); context.__enter__(); print('held', flush=True); input()"
+        "context = held(Path(sys.argv[1]), Holder(job='north')); context.__enter__();"
+        "print('held', flush=True); input()"
     )
     environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
     child = subprocess.Popen(

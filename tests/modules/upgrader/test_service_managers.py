@@ -1,4 +1,4 @@
-"""The service manager's contract. The process manager is held to it here; systemd on a booted host runs the same class."""
+"""The service manager's contract; the process manager is held to it here, systemd by the same class when booted."""
 
 import os
 import signal

@@ -1,0 +1,148 @@
+"""The module when it is interrupted, stopped, kept waiting: agent, tool and keeper die, owners speak or do not."""
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from beehive.config import Duration
+from beehive.messages.host import OwnerSaid, StepDone, StopStep, WatchStep
+from modules.upgrader import confirmation
+from tests.fakes.alone import alone
+from tests.fakes.edge_host import NEW, OLD, program, until
+from tests.modules.upgrader.driving import UID, Make, done, look, order, upgrader
+
+
+async def test_a_restarted_agent_finds_the_running_tool_and_waits_for_its_word(edge: Make) -> None:
+    host = edge(soak=1.5)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start")
+    async with alone(upgrader(host)) as peers:
+        evidence = await look(peers)
+        assert evidence.unit_runs
+        assert evidence.verdict is None
+        assert evidence.busy_with == "", "it is this attempt itself that holds the host"
+        await peers.send(WatchStep(job="north", uid=UID, attempt=0, step="Upgrade", spec=order("Upgrade").spec))
+        assert (await peers.heard(StepDone, 60)).ok
+    assert host.starts() == [OLD, NEW]
+
+
+async def test_a_killed_tool_is_taken_up_even_when_its_keeper_died_too(edge: Make) -> None:
+    host = edge(soak=1.5)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start")
+        unit = host.host.tool_unit(UID, 0)
+        pid = host.host.services.status(unit).pid
+        keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        for one in (keeper, pid):
+            os.kill(one, signal.SIGKILL)
+        assert (await peers.heard(StepDone, 60)).ok
+    assert host.starts() == [OLD, NEW], "somebody is left to act, and nothing is doubled"
+
+
+async def test_a_tool_that_cannot_run_is_told_and_nothing_is_changed(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host, tool=("/bin/false",))) as peers:
+        assert (await done(peers, "Check")).ok
+        failed = await done(peers, "Upgrade")
+        assert (failed.ok, failed.code) == (False, "RolledBack")
+        assert "the tool exited with code 1" in failed.reason
+        assert (await done(peers, "RollBack")).reason == "nothing was changed"
+    assert host.starts() == [OLD]
+
+
+async def test_a_rollback_without_a_word_of_an_upgrade_restores_a_broken_program(edge: Make) -> None:
+    """Neither old nor new is complete: the backup is brought back."""
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "BackUp")).ok
+        host.host.services.stop(host.host.service)
+        host.layout.executable.write_bytes(program(OLD)[:100])
+        evidence = await look(peers)
+        assert not evidence.complete
+        assert not evidence.healthy
+        back = await done(peers, "RollBack")
+        assert (back.ok, back.code) == (True, "RolledBack")
+    assert host.layout.executable.read_bytes() == program(OLD)
+    assert host.runs() == OLD
+
+
+async def test_an_upgrade_whose_program_is_gone_changes_nothing(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        host.layout.artefact(NEW).write_bytes(b"tampered")
+        failed = await done(peers, "Upgrade")
+        assert (failed.ok, failed.code) == (False, "RolledBack")
+        assert "the new program is not there whole" in failed.reason
+    assert host.starts() == [OLD]
+
+
+# ---- one at a time, and stopping ------------------------------------------------------------------------------------
+
+
+async def test_one_step_at_a_time_and_the_loop_stays_free(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        assert (await look(peers)).installed == OLD
+        busy = await done(peers, "Check", uid="another")
+        assert (busy.code, busy.reason) == ("Busy", "job north, attempt 0, step WaitingConfirmation")
+        waiting = confirmation.waiting(host.layout)
+        assert waiting
+        confirmation.say(host.host.files, host.layout, waiting, confirmed=True)
+        assert (await peers.heard(OwnerSaid)).confirmed
+        assert (await peers.heard(StepDone)).ok
+        assert len(peers.all_of(StepDone)) == 2, "the same step said twice is one step"
+
+
+async def test_the_owner_may_say_no_and_once_only(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        await look(peers)
+        waiting = confirmation.waiting(host.layout)
+        assert waiting
+        confirmation.say(host.host.files, host.layout, waiting, confirmed=False, reason="shift \x1b[31mhas begun")
+        confirmation.say(host.host.files, host.layout, waiting, confirmed=True)
+        said = await peers.heard(OwnerSaid)
+        assert (said.confirmed, said.reason) == (False, "shift has begun")
+        ended = await peers.heard(StepDone)
+        assert (ended.ok, ended.code, ended.reason) == (False, "Rejected", "shift has begun")
+    assert confirmation.waiting(host.layout) is None
+
+
+async def test_a_wait_survives_restarts_and_expires(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        await look(peers)
+    first = confirmation.waiting(host.layout)
+    assert first
+    assert peers.all_of(StepDone) == [], "an agent that ends has not decided for the owner"
+    async with alone(upgrader(host, confirmation_limit=Duration(0))) as peers:
+        ended = await done(peers, "WaitingConfirmation", require_confirmation=True)
+        assert (ended.ok, ended.code) == (False, "ConfirmationExpired")
+
+
+async def test_stop_ends_a_wait_but_never_an_upgrade(edge: Make) -> None:
+    host = edge(soak=1.0)
+    async with alone(upgrader(host)) as peers:
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        await peers.send(StopStep(uid="another", attempt=0))
+        await look(peers)
+        assert peers.all_of(StepDone) == [], "another attempt's cancel is not ours"
+        await peers.send(StopStep(uid=UID, attempt=0))
+        assert (await peers.heard(StepDone)).code == "Aborted"
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await peers.send(StopStep(uid=UID, attempt=0))
+        assert (await peers.heard(StepDone, 60)).ok
+    assert host.starts() == [OLD, NEW]
