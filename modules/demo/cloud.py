@@ -57,9 +57,9 @@ class Cloud:
         if self.process:
             self.process.end()
 
-    def join_token(self, node: str) -> str:
-        """A token with which this host may join: `beehive token create`."""
-        return command("token", "create", "--node", node, "--config", str(self.config)).strip()
+    def join_token(self, uses: int = 1) -> str:
+        """A token with which so many hosts may join: `beehive token create`."""
+        return command("token", "create", "--uses", str(uses), "--config", str(self.config)).strip()
 
     def _admin(self) -> str:
         return (self.directory / "data" / "admin.address").read_text(encoding="utf-8").strip()

@@ -101,6 +101,7 @@ class Stage:
     def __init__(self, scene: Scene, directory: Path, cluster: Cluster) -> None:
         self.scene, self.cluster = scene, cluster
         self._directory = directory
+        self._token = directory / "join.token"
         source = {"images": {"layout": str(directory / "images"), "registry": False}}
         self.hosts = {
             plan.name: Host(plan.name, directory / "hosts" / plan.name, cluster.cloud, source) for plan in scene.hosts
@@ -112,6 +113,8 @@ class Stage:
         new = (program(NEW, NEWEST_SCHEMA), 0o755)
         files = {f"/{EXECUTABLE}": new, "/usr/local/bin/keadm": (b"#!/bin/true\n", 0o755)}
         write_layout(self._directory / "images", api.DEFAULT_IMAGE, NEW, dict.fromkeys(("amd64", "arm64"), files))
+        self._token.touch(mode=0o600)
+        self._token.write_text(self.cluster.cloud.join_token(len(self.scene.hosts)), encoding="utf-8")
         with ThreadPoolExecutor(len(self.scene.hosts)) as pool:
             list(pool.map(self._boot, self.scene.hosts))
         online = [self.hosts[plan.name] for plan in self.scene.hosts if not plan.offline]
@@ -124,16 +127,9 @@ class Stage:
         host.install(program(OLD, NEWEST_SCHEMA + 1), plan.schema)
         host.start_program()
         self.cluster.add_node(plan.name, OLD)
-        host.join(self._token_for(plan.name))
+        host.join(self._token)
         if not plan.offline:
             host.start_agent()
-
-    def _token_for(self, name: str) -> Path:
-        """A token of its own for each host, in a file that only its owner can read."""
-        path = self.hosts[name].directory / "join.token"
-        path.touch(mode=0o600)
-        path.write_text(self.cluster.cloud.join_token(name), encoding="utf-8")
-        return path
 
     def play(self, look: Look) -> Played:
         """Create the job and look on until it has ended. Raises RuntimeFailed when it does not."""

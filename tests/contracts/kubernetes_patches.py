@@ -125,6 +125,13 @@ class Patches:
         ]
         assert api.patch(path, change, JSON_PATCH)["status"]["counts"] == {"a/b": 3}
 
+    def test_a_node_without_a_spec_can_be_cordoned(self, api: Api) -> None:
+        bare = {key: value for key, value in node(fresh()).items() if key not in ("spec", "status")}
+        made = api.make(NODES, bare)
+        cordon = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
+        after = api.patch(f"{NODES}/{made['metadata']['name']}", cordon, JSON_PATCH)
+        assert after["spec"]["unschedulable"] is True
+
     def test_a_patch_is_all_or_nothing(self, api: Api) -> None:
         made, path = _with_nodes(api, "a")
         operations = [

@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--bookmark-seconds", type=float, default=60.0, help="time between bookmarks of a watch")
     parser.add_argument("--namespace", action="append", default=[], help="a namespace that exists from the start")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input is closed")
+    parser.add_argument("--faults", action="store_true", help="serve /faults, by which tests spoil requests")
     return parser
 
 
@@ -70,6 +71,7 @@ def _config(options: argparse.Namespace) -> Config:
         history=options.history,
         bookmark_every=options.bookmark_seconds,
         namespaces=options.namespace,
+        faults=options.faults,
     )
 
 

@@ -77,7 +77,7 @@ def updated(write: Write, body: Any, old: Object, rules: Rules) -> Object:
         _refuse(kind, old, metadata.change_causes(given, stored))
     value = {**value, "metadata": metadata.kept(given, stored) if free else stored}
     value = _only(write.subresource, kind, value, old)
-    filled = shaping.graft(shaping.default(builtin.prepared(kind, value), kind.whole, old), old)
+    filled: Object = shaping.graft(shaping.default(builtin.prepared(kind, value), kind.whole, old), old)
     if filled is old:
         return old
     changed = _with_generation(kind, filled, old)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from modules.demo.apiserver import builtin, call, discovery, openapi, render, selectors, status
+from modules.demo.apiserver import builtin, call, cells, discovery, openapi, render, selectors, status
 from modules.demo.apiserver.admission import Options
 from modules.demo.apiserver.call import Query
 from modules.demo.apiserver.cel import Rules
@@ -39,6 +39,8 @@ class Application:
     def __init__(
         self, kinds: list[Kind], history: int, bookmark_every: float, token: str, now: Callable[[], datetime]
     ) -> None:
+        for kind in kinds:
+            cells.check(kind.columns)
         self.store = Store(kinds, history)
         self.listing = Listing(self.store)
         self.closing = asyncio.Event()
@@ -89,12 +91,15 @@ class Application:
         """``answer``, for callers that have the token."""
 
         async def guarded(request: Request) -> Response:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            known = not self._token or hmac.compare_digest(given.encode(), self._token.encode())
+            given = request.headers.get("authorization", "").encode()
+            known = not self._token or hmac.compare_digest(given, f"Bearer {self._token}".encode())
             if not known and request.url.path not in _OPEN_PATHS:
                 raise status.unauthorized()
-            answered = answer(request)
-            return await answered if isinstance(answered, Awaitable) else answered  # type: ignore[no-any-return]
+            try:
+                answered = answer(request)
+                return await answered if isinstance(answered, Awaitable) else answered  # type: ignore[no-any-return]
+            except RecursionError as error:
+                raise status.bad_request("the object provided is nested too deep") from error
 
         return guarded
 

@@ -139,6 +139,8 @@ def prepared(kind: Kind, value: Object) -> Object:
     if kind is NAMESPACES:
         value = {**value, "spec": {"finalizers": ["kubernetes"], **(value.get("spec") or {})}}
         return {**value, "status": {"phase": "Active", **(value.get("status") or {})}}
+    if kind is NODES:  # Go's structs are always written, so a patch below them finds its place
+        return {**value, "spec": value.get("spec") or {}, "status": value.get("status") or {}}
     if kind is PODS:
         return {**value, "status": {"phase": "Pending", **(value.get("status") or {})}}
     return value

@@ -74,8 +74,6 @@ def decoded(body: bytes, media: str, accepted: Sequence[str]) -> Any:
         raise status.unsupported_media_type(accepted)
     try:
         return msgspec.json.decode(body)
-    except RecursionError as error:
-        raise status.bad_request("the object provided is nested too deep") from error
     except msgspec.DecodeError as error:
         if media.endswith("yaml"):
             return _yaml(body)

@@ -1,8 +1,9 @@
 """The cells of ``kubectl get``: JSONPath as CRDs use it, the computed cells of built-in kinds, ages."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from modules.demo.apiserver.kinds import Column
@@ -19,7 +20,7 @@ def cell(column: Column, obj: Mapping[str, Any], now: datetime) -> Any:
     computed = COMPUTED.get(column.path)
     if computed:
         return computed(obj)
-    found = list(select(column.path, obj))
+    found = list(select(_steps(column.path), obj))
     if not found or found[0] is None:
         return None
     if column.type == "date":
@@ -27,16 +28,25 @@ def cell(column: Column, obj: Mapping[str, Any], now: datetime) -> Any:
     return str(found[0]) if column.type == "string" and not isinstance(found[0], dict | list) else found[0]
 
 
-def select(path: str, value: Any) -> Iterator[Any]:
-    """All that a JSONPath of fields, indices, ``[*]`` and ``[?(@.key=="value")]`` names; ``ValueError`` for others."""
+def steps(path: str) -> tuple[re.Match[str], ...]:
+    """The steps of a JSONPath of fields, indices, ``[*]`` and ``[?(@.key=="value")]``; ``ValueError`` for others."""
+    found: list[re.Match[str]] = []
+    while path:
+        step = _STEP.match(path)
+        if step is None:
+            raise ValueError(f"the embedded API server does not cover this JSONPath of a column: {path!r}")
+        found.append(step)
+        path = path[step.end() :]
+    return tuple(found)
+
+
+def select(path: Sequence[re.Match[str]], value: Any) -> Iterator[Any]:
+    """All that the steps of a path name in ``value``."""
     if not path:
         yield value
         return
-    step = _STEP.match(path)
-    if step is None:
-        raise ValueError(f"this JSONPath is not covered: {path!r}")
-    for found in _step(step, value):
-        yield from select(path[step.end() :], found)
+    for found in _step(path[0], value):
+        yield from select(path[1:], found)
 
 
 def _step(step: re.Match[str], value: Any) -> Iterator[Any]:
@@ -50,6 +60,16 @@ def _step(step: re.Match[str], value: Any) -> Iterator[Any]:
         yield from value
     elif isinstance(value, list):
         yield from (item for item in value if isinstance(item, Mapping) and item.get(step["key"]) == step["value"])
+
+
+_steps = lru_cache(maxsize=256)(steps)
+
+
+def check(columns: Iterable[Column]) -> None:
+    """``ValueError`` for a column that cannot be shown."""
+    for column in columns:
+        if column.path not in COMPUTED:
+            steps(column.path)
 
 
 def age(timestamp: Any, now: datetime) -> str:

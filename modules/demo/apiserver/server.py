@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from modules.demo.apiserver import builtin
+from modules.demo.apiserver import builtin, faults
 from modules.demo.apiserver.application import Application
 from modules.demo.apiserver.kinds import from_crd
 
@@ -40,6 +40,8 @@ class Config:
     """Seconds between the bookmarks of a watch."""
     namespaces: Sequence[str] = ()
     """Namespaces that exist from the start, beside the four of every cluster."""
+    faults: bool = False
+    """Serve ``/faults``, by which tests spoil requests."""
     now: Callable[[], datetime] = field(default=_utc_now)
 
 
@@ -102,10 +104,11 @@ class Server:
         await asyncio.shield(self._task)
 
     def _uvicorn_config(self) -> uvicorn.Config:
+        application = self.application.asgi()
         return uvicorn.Config(
-            self.application.asgi(),
+            faults.Faults(application) if self._config.faults else application,
             loop="none",
-            http="httptools",
+            http=faults.Protocol if self._config.faults else "httptools",
             ws="none",
             lifespan="off",
             log_level="warning",
