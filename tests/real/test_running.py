@@ -80,7 +80,22 @@ def test_servers_die_with_a_session_that_is_killed(tmp_path: Path) -> None:
         pid = int(session.stdout.readline())
         assert Path(f"/proc/{pid}").exists()
         session.send_signal(signal.SIGKILL)
-    wait_until(lambda: not _lives(pid), 10, f"the server {pid} is gone")
+    try:
+        wait_until(lambda: not _lives(pid), 10, f"the server {pid} is gone")
+    finally:
+        if _lives(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_server_whose_session_died_while_it_started_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = os.getpid()
+    late = Daemon("late", ["sh", "-c", "echo it runs; exec sleep 600"], tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: parent + 1)
+        with pytest.raises(StartError, match=r"late ended before it was ready:\n$"):
+            late.start(lambda: False)
 
 
 def _lives(pid: int) -> bool:

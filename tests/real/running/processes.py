@@ -18,6 +18,10 @@ PORTS: set[int] = set()
 """Every port that this session asked for."""
 
 
+# setpriv makes the process die with its parent; a parent that died before that is noticed by the shell.
+_UNLESS_ORPHANED = '[ "$PPID" -eq "$0" ] && exec "$@"'
+
+
 class StartError(Exception):
     """A server ended or stayed silent; the text holds the end of its log."""
 
@@ -27,7 +31,7 @@ class PortTakenError(StartError):
 
 
 class Daemon:
-    """A server process whose output goes to ``FOLDER/NAME.log``. It dies with this process, however this one ends."""
+    """A server process whose output goes to ``FOLDER/NAME.log``. It dies with the thread that started it."""
 
     def __init__(
         self, name: str, argv: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
@@ -55,8 +59,17 @@ class Daemon:
     def start(self, ready: Callable[[], object] | None = None, seconds: float = 30) -> None:
         """Starts the process and waits as ``wait_ready`` does, if there is something to wait for."""
         with self.log.open("ab") as log:
-            # Its own session keeps Ctrl-C for pytest; setpriv ends it if pytest is killed.
-            command = ["setpriv", "--pdeathsig", "KILL", "--", *self._argv]
+            command = [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                "--",
+                "sh",
+                "-c",
+                _UNLESS_ORPHANED,
+                str(os.getpid()),
+                *self._argv,
+            ]
             self._process = subprocess.Popen(
                 command,
                 cwd=self._folder,
@@ -64,7 +77,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                start_new_session=True,  # Ctrl-C is for pytest alone
             )
         if ready is not None:
             self.wait_ready(ready, seconds)
