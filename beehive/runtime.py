@@ -140,11 +140,15 @@ def run(
     settings = configuration.load(sections(registry), source)
     set_up(settings["runtime"].log_format, settings["runtime"].log_level)
     specs = chosen(registry, mode, only)
-    process = Process(specs, mode, settings, World(), _kinds_of(registry, specs, mode, settings))
-    if trace:
-        process.trace()
+
+    async def live() -> None:
+        process = Process(specs, mode, settings, World(), _kinds_of(registry, specs, mode, settings))
+        if trace:
+            process.trace()
+        await process.run()
+
     with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
-        runner.run(process.run())
+        runner.run(live())
 
 
 def _kinds_of(
