@@ -1,0 +1,114 @@
+"""The webhook's shell: takes the port, gets the certificate, serves, and keeps certificate and registration right.
+
+Every replica serves, leading or not. It is ready at once: jobs are taken without it, judged by the schema and by the
+controller; `/readyz?verbose` says what it waits for.
+"""
+
+import asyncio
+import logging
+import socket
+
+from beehive.backoff import doubling
+from beehive.errors import Refused, Unavailable
+from beehive.messages.objects import Away, Denied, GetSecret, Missing, PatchObject, PutSecret
+from beehive.messages.runtime import Draining
+from beehive.module import Endpoint
+from beehive.world import World
+from modules.admission.config import Config
+from modules.admission.keys import Keys, asked, context, keys
+from modules.admission.registration import patch
+from modules.admission.server import Webhook, bound
+
+log = logging.getLogger(__name__)
+
+
+class Admission:
+    """See `review` for the verdicts."""
+
+    accepts = (Draining,)
+    sends = ()
+    asks = (GetSecret, PutSecret, PatchObject)
+
+    def __init__(self, config: Config, world: World) -> None:
+        self._config = config
+        self._world = world
+        self.port = 0
+        """The real port, once it runs."""
+        self.ca = b""
+        """PEM of the CA that the API server is to trust, once it serves."""
+        self.webhook: Webhook | None = None
+        """The server, once it serves."""
+
+    @property
+    def counters(self) -> dict[int, int]:
+        """Answers so far, by HTTP status."""
+        return dict(self.webhook.answered) if self.webhook else {}
+
+    async def run(self, endpoint: Endpoint) -> None:
+        """Until its messages end. Raises RuntimeFailed when the port is taken."""
+        listening = bound(self._config.address, self._config.port)
+        lent = listening.dup()
+        try:
+            self.port = listening.getsockname()[1]
+            log.info("webhook on port %d", self.port)
+            endpoint.ready()
+            async with asyncio.TaskGroup() as group:
+                working = group.create_task(self._work(endpoint, lent, group))
+                async for _ in endpoint.messages():
+                    pass
+                working.cancel()
+                if self.webhook:
+                    self.webhook.stop()  # never cancelled: uvicorn would leave its sockets open
+        finally:
+            listening.close()
+            lent.close()
+
+    async def _work(self, endpoint: Endpoint, lent: socket.socket, group: asyncio.TaskGroup) -> None:
+        found = await self._keys(endpoint)
+        self.ca, self.webhook = found.ca, Webhook(self._world, context(found.server))
+        serving = group.create_task(self.webhook.serve(lent))
+        await self.webhook.until_started(serving)
+        endpoint.ready()
+        await self._keep(endpoint, self.webhook, found)
+
+    async def _keep(self, endpoint: Endpoint, webhook: Webhook, shown: Keys) -> None:
+        """Registration and certificate, for ever."""
+        while True:
+            await self._register(endpoint)
+            await asyncio.sleep(self._config.look)
+            found = await self._keys(endpoint)
+            if found != shown:
+                log.info("the webhook's certificate was renewed")
+                self.ca, webhook.context, shown = found.ca, context(found.server), found
+
+    async def _keys(self, endpoint: Endpoint) -> Keys:
+        for pause in doubling(self._config.retry_first, self._config.retry_cap):
+            try:
+                found = await keys(self._config, endpoint.ask, self._world.now())
+                context(found.server)
+            except (Unavailable, Refused) as problem:
+                endpoint.waiting_for(f"its certificate: {problem}")
+                if isinstance(problem, Refused):
+                    log.warning("the webhook cannot serve yet: %s", problem)
+                await asyncio.sleep(pause)
+            else:
+                return found
+        raise AssertionError("the pauses never end")
+
+    async def _register(self, endpoint: Endpoint) -> None:
+        """Keep the caBundle right. An object that is not there is somebody's choice; a refusal is worth a word."""
+        request = patch(self._config.register, self.ca)
+        if request is None:
+            return
+        for pause in doubling(self._config.retry_first, self._config.retry_cap):
+            try:
+                answer = await asked(endpoint.ask, request)
+            except Unavailable as problem:
+                answer = Away(problem.reason)
+            if isinstance(answer, Missing):
+                log.warning("there is no ValidatingWebhookConfiguration %s: this webhook is not asked", request.path)
+            elif isinstance(answer, Denied):
+                log.warning("the registration %s cannot be kept right: %s", request.path, answer.reason)
+            if not isinstance(answer, Away):
+                return
+            await asyncio.sleep(pause)
