@@ -51,6 +51,15 @@ def test_text_objects_and_cores_are_no_programs(head: bytes) -> None:
         check_elf(head, "/keadm", "amd64")
 
 
+def test_word_size_and_byte_order_count_too() -> None:
+    """x32 and big-endian ARM have the machine numbers of their usual brothers."""
+    for at, value in ((4, 1), (5, 2)):
+        head = bytearray(program("amd64"))
+        head[at] = value
+        with pytest.raises(Refused, match="is built for ELF machine"):
+            check_elf(bytes(head), "/keadm", "amd64")
+
+
 def test_an_unknown_architecture_is_said() -> None:
     with pytest.raises(Refused, match="Programs for mips64 cannot be told"):
         check_elf(program(), "/keadm", "mips64")

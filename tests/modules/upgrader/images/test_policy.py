@@ -23,7 +23,7 @@ PIN = "sha256:" + "a" * 64
         ("r.example/a/b", ("r.example/**",), True),
         ("r.example.evil/a", ("r.example/**",), False),
         ("xr.example/a", ("r.example/**",), False),
-        ("rxexample/a", ("r.example/**",), False),
+        ("rxexample.com/a", ("r.example.com/**",), False),
         ("eu.r.example/a", ("*.r.example/**",), True),
         ("r.example:5000/a", ("r.example/**",), False),
         ("r.example:5000/a", ("r.example:5000/a",), True),
