@@ -21,6 +21,8 @@ from modules.upgrader.tool.verdict import ROLLBACK_FAILED, ROLLED_BACK
 
 _POLL = 0.1
 _LOOKS_PER_STATUS = 5
+_PAUSE = 0.5
+_LONGEST_WAIT = 900.0
 _MOST_STARTS = 3
 """How often the unit is started before the tool counts as unable to run; within a unit its manager starts it again."""
 
@@ -53,10 +55,20 @@ class Handover:
         if record and record.verdict:
             return record.verdict
         if not (await self._status()).active:
+            await self._until_free()
             done = await anyio.to_thread.run_sync(self._ask_for_rollback)
             if done:
                 return done
         return await self._watch()
+
+    async def _until_free(self) -> None:
+        """What another tool is doing just now is no state to judge by; it ends by itself."""
+        with anyio.move_on_after(_LONGEST_WAIT):
+            while True:
+                holder = who_holds(self._host.layout.lock)
+                if not evidence.busy_with(holder, self._task.uid, self._task.attempt, self._now()):
+                    return
+                await anyio.sleep(_PAUSE)
 
     # ---- asking ---------------------------------------------------------------------------------------------------
 

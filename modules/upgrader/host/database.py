@@ -1,7 +1,6 @@
 """Copies a database so that the copy is whole: SQLite by its backup API, other files as they are (spec K4)."""
 
 import contextlib
-import sqlite3
 from pathlib import Path
 
 from beehive.errors import Refused
@@ -44,6 +43,8 @@ def set_aside(files: Files, database: Path) -> None:
 
 
 def _back_up(source: Path, beside: Path) -> None:
+    import sqlite3  # noqa: PLC0415 - an idle agent needs none
+
     try:
         with (
             contextlib.closing(

@@ -10,6 +10,7 @@ import anyio.to_thread
 from beehive.config import Duration
 from beehive.messages.host import OwnerSaid, StepDone, StopStep, WatchStep
 from modules.upgrader import confirmation
+from modules.upgrader.host.lock import Holder, held
 from tests.fakes.alone import alone
 from tests.fakes.edge_host import NEW, OLD, program, until
 from tests.modules.upgrader.driving import UID, Make, done, look, order, upgrader
@@ -146,3 +147,15 @@ async def test_stop_ends_a_wait_but_never_an_upgrade(edge: Make) -> None:
         await peers.send(StopStep(uid=UID, attempt=0))
         assert (await peers.heard(StepDone, 60)).ok
     assert host.starts() == [OLD, NEW]
+
+
+async def test_a_rollback_waits_for_whoever_holds_the_host(edge: Make) -> None:
+    host = edge()
+    async with alone(upgrader(host)) as peers:
+        with held(host.layout.lock, Holder(job="", step="Upgrade")):
+            await peers.send(order("RollBack"))
+            await look(peers)
+            assert peers.all_of(StepDone) == [], "busy is no failed rollback"
+        back = await peers.heard(StepDone)
+        assert (back.ok, back.code, back.reason) == (True, "RolledBack", "nothing was changed")
+    assert host.starts() == [OLD]
