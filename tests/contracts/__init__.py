@@ -11,6 +11,7 @@ pytest.register_assert_rewrite(
     "tests.contracts.kubernetes_status",
     "tests.contracts.kubernetes_surface",
     "tests.contracts.kubernetes_watches",
+    "tests.contracts.kubernetes_jobs",
     "tests.contracts.kubernetes_kubectl",
     "tests.contracts.api",
 )

@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from beehive.api.crd import crd
 from tests.contracts.api import BUILT_IN, Api, Forget
 from tests.contracts.kubernetes import KubernetesContract
+from tests.contracts.kubernetes_jobs import JOBS
 from tests.contracts.rollout import CRD, ROLLOUTS
 from tests.real.running.apiserver import ApiServer, remove_folder
 from tests.real.running.processes import wait_until
@@ -20,6 +22,7 @@ def real(_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("contract-apiserver")
     server = ApiServer.started(folder)
     installed(server, CRD)
+    installed(server, crd())
     yield server
     server.remove()
     remove_folder(folder)
@@ -45,7 +48,7 @@ def forget(real: ApiServer) -> Forget:
 
     def forgotten() -> None:
         real.forget_history()
-        for path in (ROLLOUTS, *BUILT_IN):
+        for path in (ROLLOUTS, JOBS, *BUILT_IN):
             wait_until(partial(_served, real, path), 20, f"{path} is served again")
 
     return forgotten

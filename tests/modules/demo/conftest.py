@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from beehive.api.crd import crd
 from modules.demo.apiserver.server import Config
 from tests.contracts.api import Api, Forget
 from tests.contracts.rollout import CRD
@@ -13,8 +14,8 @@ from tests.modules.demo.embedded import TOKEN, Embedded, embedded
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Embedded]:
-    """A server with the contract's CRD."""
-    with embedded(Config(crds=[CRD], token=TOKEN)) as server:
+    """A server with the contract's CRD and Beehive's."""
+    with embedded(Config(crds=[CRD, crd()], token=TOKEN)) as server:
         yield server
 
 
