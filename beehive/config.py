@@ -27,6 +27,13 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 class Duration(float):
     """Seconds; written with a unit: `250ms`, `30s`, `5m`, `1h`, `7d`."""
 
+    def spoken(self) -> str:
+        """As it is written in a file, in the largest unit of which it is a whole number."""
+        for unit in ("d", "h", "m", "s"):
+            if self >= _UNITS[unit] and self % _UNITS[unit] == 0:
+                return f"{int(self / _UNITS[unit])}{unit}"
+        return f"{float(self):g}s"
+
     @classmethod
     def parse(cls, value: object) -> "Duration":
         """Raises ValueError with what to write instead."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from beehive.bus import Bus
-from beehive.errors import RuntimeFailed
+from beehive.errors import ConfigError, RuntimeFailed
 from beehive.message import Draining, ModuleFailed
 from beehive.module import Endpoint, Module
 from beehive.observe import LogObserver, Observer, describe
@@ -73,7 +73,7 @@ class Keeper:
         self.failures = [when for when in self.failures if now - when < self._supervisor.policy.period] + [now]
         text = describe(failure)
         dropped = self.endpoint.inbox.drop_in_hand(text)
-        fatal = _leaf(failure, RuntimeFailed)
+        fatal = _leaf(failure)
         if fatal is not None:
             raise fatal
         self._supervisor.observer.failed(self.name, failure, dropped)
@@ -187,9 +187,9 @@ class Supervisor:
                 raise error
 
 
-def _leaf(error: BaseException, kind: type[RuntimeFailed]) -> RuntimeFailed | None:
-    """The first error of this kind in a tree of exception groups."""
-    if isinstance(error, kind):
+def _leaf(error: BaseException) -> RuntimeFailed | ConfigError | None:
+    """The first error, in a tree of exception groups, after which starting again is no use."""
+    if isinstance(error, RuntimeFailed | ConfigError):
         return error
     inside: Sequence[BaseException] = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return next((found for one in inside if (found := _leaf(one, kind))), None)
+    return next((found for one in inside if (found := _leaf(one))), None)

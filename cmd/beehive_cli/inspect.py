@@ -1,8 +1,5 @@
 """Commands that show what this program is: `routes`, `crd`, `config`."""
 
-import sys
-from typing import Any
-
 import click
 import msgspec
 import yaml
@@ -49,15 +46,12 @@ def check(file: str | None) -> None:
 def show(file: str | None) -> None:
     """Print every setting as it is in force: FILE, the environment, the defaults."""
     settings = load(sections(MODULES), read(file, {}))
-    yaml.safe_dump(
-        {name: _plain(msgspec.to_builtins(section, enc_hook=str)) for name, section in settings.items()},
-        sys.stdout, sort_keys=False,
-    )  # fmt: skip
+    plain = {name: msgspec.to_builtins(section, enc_hook=_spoken) for name, section in settings.items()}
+    click.echo(yaml.safe_dump(plain, sort_keys=False), nl=False)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(below) for key, below in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(below) for below in value]
-    return f"{float(value):g}s" if isinstance(value, Duration) else value
+def _spoken(value: object) -> object:
+    """Durations as they are written in a file."""
+    if isinstance(value, Duration):
+        return value.spoken()
+    raise TypeError(f"a setting cannot have the type {type(value).__name__}")

@@ -149,6 +149,14 @@ def test_a_duration_is_what_was_written(number: float, unit: str) -> None:
     assert Duration.parse(f"{number:f}{unit}") == pytest.approx(number * factor)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(90, "90s"), (120, "2m"), (3600, "1h"), (7 * 86400, "7d"), (0.25, "0.25s"), (0, "0s")]
+)
+def test_a_duration_is_told_as_it_would_be_written(seconds: float, said: str) -> None:
+    assert Duration(seconds).spoken() == said
+    assert Duration.parse(said) == seconds
+
+
 @pytest.mark.parametrize("wrong", ["", "s", "1 s", "-1s", "1sec", "1S", "1e3s", None, True, [], "٣s"])
 def test_what_is_not_a_duration_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"duration|unit"):

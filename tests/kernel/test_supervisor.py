@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from beehive.bus import Bus
-from beehive.errors import PeerFailed, RuntimeFailed
+from beehive.errors import ConfigError, PeerFailed, Problem, RuntimeFailed
 from beehive.message import Draining, Envelope, Message, ModuleFailed
 from beehive.module import Endpoint
 from beehive.restart import Policy
@@ -200,6 +200,16 @@ async def test_a_module_that_knows_it_cannot_go_on_ends_the_process_with_its_own
 
     house = House(("hub", lambda: Taken("hub"), ()))
     with pytest.raises(RuntimeFailed, match=r"^Port 10000 is taken\.$"):
+        await house.start()
+
+
+async def test_settings_that_only_the_module_can_judge_end_the_process_as_a_wrong_configuration() -> None:
+    class Misconfigured(Plain):
+        async def prepare(self, endpoint: Endpoint) -> None:
+            raise ConfigError("cloud.yaml", [Problem("setting", "one.port", "is taken by another setting")])
+
+    house = House(("one", lambda: Misconfigured("one"), ()))
+    with pytest.raises(ConfigError, match=r"one\.port: is taken by another setting"):
         await house.start()
 
 
