@@ -75,9 +75,19 @@ def test_killed_once_before_every_step(tmp_path: Path, new: str, ends: str, rebo
         assert host.memory.starts.count(NEW) <= (3 if reboots else 2)
 
 
+def test_each_phase_begins_with_a_record_that_was_replaced_whole(tmp_path: Path) -> None:
+    host = MemoryHost(tmp_path)
+    lives(host, host.record(), [], reboots=False)
+    steps = host.disk.steps
+    written = [number for number, step in enumerate(steps) if step == "rename 6b1f-0.json"]
+    assert len(written) == 7, "prepare, stop, save, swap, start, verify, and the verdict"
+    for after, what in ((1, "stop edgecore"), (3, "rename edgecore"), (4, "start edgecore")):
+        assert written[after] < steps.index(what) < written[after + 1]
+
+
 def test_killed_again_and_again_it_goes_back_after_the_third_time(tmp_path: Path) -> None:
     host = MemoryHost(tmp_path)
-    verdict = lives(host, host.record(), [20, 5, 5], reboots=False)
+    verdict = lives(host, host.record(), [25, 6, 6], reboots=False)
     assert verdict.code == "RolledBack"
     assert "interrupted 3 times" in verdict.reason
     assert_good(host, verdict, GOOD)
