@@ -40,7 +40,7 @@ class Review(Struct, frozen=True, rename="camel"):
     request: Request | None = None
 
 
-class Status(Struct, frozen=True, omit_defaults=True):
+class Status(Struct, frozen=True):
     """Why not; `message` is what a person sees."""
 
     message: str

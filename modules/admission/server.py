@@ -82,6 +82,7 @@ class Webhook:
             proxy_headers=False,
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=2,
+            backlog=_BACKLOG,
             ssl_context_factory=lambda _config, _default: outer,
         )
         self._server = _Server(config)
@@ -143,13 +144,15 @@ async def _body(request: Request) -> bytes:
 
 
 def bound(address: str, port: int) -> socket.socket:
-    """The port, taken but not yet listening. Raises RuntimeFailed when it is another's."""
+    """The port, taken but not yet listening: until there is a certificate, calls fail at once.
+
+    Raises RuntimeFailed when it is another's.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((address, port))
-        made.listen(_BACKLOG)
     except OSError as error:
         made.close()
         text = error.strerror or error

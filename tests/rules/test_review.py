@@ -187,6 +187,20 @@ def test_no_object_makes_it_fail(operation: str, new: Any, old: Any) -> None:
 # ---- verdicts ----------------------------------------------------------------------------------------------------
 
 
+def test_a_denial_and_an_approval_as_they_stand_on_the_wire() -> None:
+    denied = json.loads(reply(JSON, review(request(new=job(version="latest")))).body)
+    assert denied == {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "response": {
+            "uid": UID,
+            "allowed": False,
+            "status": {"message": "invalid version latest", "code": 422, "reason": "Invalid"},
+        },
+    }
+    assert json.loads(reply(JSON, review(request(new=job()))).body)["response"] == {"uid": UID, "allowed": True}
+
+
 def test_all_problems_are_told_at_once() -> None:
     message = said(request(new=job(version="latest", concurrency=0, failureTolerate="10")))
     assert message == (
