@@ -57,7 +57,7 @@ class Proxy:
         self._session = aiohttp.ClientSession(auto_decompress=False)
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{any:.*}", self._handle)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.01)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()

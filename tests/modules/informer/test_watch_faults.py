@@ -67,7 +67,21 @@ async def sees(peers: Peers, place: Place, name: str, value: str) -> None:
         (streams("\n\n"), False),
         (breaks, False),
     ],
-    ids=str,
+    ids=[
+        "410",
+        "410 inside",
+        "500 inside",
+        "500",
+        "429",
+        "a gateway",
+        "a redirect",
+        "no JSON",
+        "half an event",
+        "cut in a line",
+        "ends in a line",
+        "empty lines",
+        "breaks",
+    ],
 )
 async def test_a_watch_that_fails_is_mended(place: Place, proxy: Proxy, act: Act, lists_anew: bool) -> None:
     """While it is broken one Node changes and one goes; both are told afterwards."""
@@ -119,18 +133,18 @@ async def test_a_half_open_watch_is_noticed(place: Place, proxy: Proxy) -> None:
     name = (await place.node())["metadata"]["name"]
     fault = proxy.fail(watches("/nodes"), streams(close=False), times=1)
     clock = asyncio.get_running_loop().time
-    async with alone(place.informer(watch_timeout=Duration(2))) as peers:
+    async with alone(place.informer(watch_timeout=Duration(1))) as peers:
         await until(lambda: fault.hits > 0, "the watch is open")
         began = clock()
         await sees(peers, place, name, "late")
-        assert clock() - began < 5
+        assert clock() - began < 4
 
 
 def test_by_default_a_half_open_watch_is_noticed_within_45_seconds() -> None:
     assert Config().watch_timeout * 1.5 <= 45
 
 
-@pytest.mark.parametrize("act", [streams(), refuses(410, "Expired"), streams(GONE), breaks], ids=str)
+@pytest.mark.parametrize("act", [streams(), refuses(410, "Expired")], ids=["ends", "410"])
 async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop(
     place: Place, proxy: Proxy, act: Act
 ) -> None:
@@ -138,9 +152,9 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop
     async with alone(place.informer()):
         await until(lambda: proxy.count("watch=true&resourceVersion") > 0, "it watches")
         start = len(proxy.seen)
-        await asyncio.sleep(3)
+        await asyncio.sleep(2)
         asked = [one for one in proxy.seen[start:] if "/nodes" in one]
-    assert 2 <= len(asked) <= 16, asked
+    assert 2 <= len(asked) <= 13, asked
 
 
 async def test_a_missing_server_is_waited_for_visibly(place: Place, proxy: Proxy, server: Server) -> None:
@@ -180,7 +194,7 @@ async def test_it_is_ready_when_all_is_listed_and_not_before(place: Place, proxy
         (answers(200, '{"metadata":{"resourceVersion":"x"},"items":[]}'), "not a number"),
         (breaks, "the connection was cut"),
     ],
-    ids=str,
+    ids=["no definition", "no right", "no identity", "no JSON", "no version", "breaks"],
 )
 async def test_what_it_waits_for_is_said(place: Place, proxy: Proxy, act: Act, said: str) -> None:
     proxy.fail(lists("/nodeupgradejobs"), act)
