@@ -10,8 +10,9 @@ from beehive.api.nodeupgradejob import FINALIZER, ActionResult, JobStatus, NodeE
 from beehive.messages.tasks import TaskReport
 from beehive.world import rfc3339
 from modules.taskmanager.job import Fleet
-from tests.fakes.virtual_time import START
+from tests.fakes.virtual_time import START as START_OF_TIME
 
+START = START_OF_TIME
 OLD, NEW = "v1.22.0", "v1.23.0"
 HOUR_AGO = START - 3600
 

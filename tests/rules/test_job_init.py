@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from beehive.api.meta import condition
-from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, NodeEntry, SelectorRequirement
+from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, SelectorRequirement
 from beehive.world import rfc3339
 from modules.taskmanager.job.selection import matches
 from tests.fakes.jobs import NEW, OLD, START, a_job, a_node, nodes, phases, with_spec
@@ -83,7 +83,7 @@ def test_job_that_selects_nothing_completes_and_says_so() -> None:
         ({"failure_tolerate": "NaN"}, "failureTolerate"),
         ({"failure_tolerate": "2"}, "failureTolerate"),
         ({"on_offline": "Explode"}, "onOffline"),
-        ({"image": "UPPER/case"}, "image"),
+        ({"image": "registry.io/UPPER"}, "image"),
         ({"upgrade_tool": "../../bin/sh"}, "upgradeTool"),
         ({"check_items": ("cpu", "gpu")}, "checkItems"),
         ({"image_digest_gatter": ImageDigests(amd64="sha256:short")}, "imageDigestGatter"),
@@ -99,6 +99,9 @@ def test_invalid_job_fails_at_once_and_says_why(spec: dict[str, Any], part: str)
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("False", "Invalid")
     assert part.lower() in accepted.message.lower()
+    failed = condition(job.status.conditions or (), "Failed")
+    assert failed is not None
+    assert failed.status == "True", "kubectl wait --for=condition=Failed ends"
 
 
 def test_job_without_nodes_is_invalid() -> None:
@@ -165,8 +168,3 @@ def test_verdict_is_made_again_just_before_the_mark() -> None:
         "c": "Failure/NotFound",
         "d": "InProgress",
     }
-
-
-def test_registry_secrets_never_reach_an_entry() -> None:
-    entry = NodeEntry(node_name="a", phase="Pending")
-    assert not hasattr(entry, "spec")

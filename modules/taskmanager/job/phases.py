@@ -71,7 +71,8 @@ def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
 
 def _refused(job: NodeUpgradeJob, status: JobStatus, wrong: Sequence[str], now: float) -> JobStatus:
     status = _replace(status, phase=FAILURE, reason=codes.INVALID, completion_time=rfc3339(now), done="0/0")
-    return _replace(status, conditions=accepted(job, status, wrong, now))
+    status = _replace(status, conditions=accepted(job, status, wrong, now))
+    return _replace(status, conditions=conditions(job, status, now))
 
 
 # ---- open --------------------------------------------------------------------------------------------------------

@@ -155,6 +155,8 @@ def _progress(job: NodeUpgradeJob, status: JobStatus) -> tuple[str, str]:
 
 
 def _failure(job: NodeUpgradeJob, status: JobStatus, failed: int) -> tuple[str, str]:
+    if status.reason == codes.INVALID:
+        return codes.INVALID, "the job cannot be carried out; the condition Accepted says why"
     most = tolerance(job.spec.failure_tolerate).most(status.total)
     text = f"{failed} failed, {most} tolerated ({job.spec.failure_tolerate or '0.1'} of {status.total})"
     if status.phase == FAILURE:
