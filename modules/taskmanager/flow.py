@@ -104,9 +104,14 @@ def finished(record: Record, done: StepDone, now: Moment, policy: Policy) -> Dec
 
 
 def _with_versions(attempt: Attempt, done: StepDone) -> Attempt:
-    """The version before the attempt stays what it was when it was first known: a rollback names another."""
-    source = attempt.from_version or (done.from_version if attempt.step not in SWAPS else "")
-    return _replace(attempt, from_version=source, to_version=done.to_version or attempt.to_version or source)
+    """The version before the attempt stays what it was when it was first known: a rollback names another.
+
+    Before the upgrade the host names as `to_version` what it is asked for; what runs is still the source.
+    """
+    if attempt.step in SWAPS:
+        return _replace(attempt, to_version=done.to_version or attempt.to_version)
+    source = attempt.from_version or done.from_version
+    return _replace(attempt, from_version=source, to_version=source)
 
 
 def _prepared(record: Record, attempt: Attempt, done: StepDone, now: Moment, policy: Policy) -> Decision:
@@ -117,7 +122,7 @@ def _prepared(record: Record, attempt: Attempt, done: StepDone, now: Moment, pol
         word = busy(attempt.job, attempt.uid, attempt.attempt, attempt.revision + 1, holder)
         return Decision(_replace(record, attempt=None, refused=kept(record.refused, word)), (Say(body=word),))
     good = done.ok or done.code in _NOT_FAILURES
-    attempt = with_result(attempt, done.step, good, done.reason, now)
+    attempt = with_result(attempt, done.step, good, "" if good else done.reason, now)
     following = FLOW[done.step][0] if good else None
     if done.code in _NOT_FAILURES or following is None:
         return end(record, attempt, done.code or _FAILED[done.step], done.reason)
@@ -125,10 +130,10 @@ def _prepared(record: Record, attempt: Attempt, done: StepDone, now: Moment, pol
 
 
 def _swapped(record: Record, attempt: Attempt, done: StepDone, now: Moment, policy: Policy) -> Decision:
-    undone = done.step == ROLL_BACK or done.code in (ROLLED_BACK, ROLLBACK_FAILED)
-    if undone:
-        return _rolled_back(record, attempt, done, now)
     target = attempt.spec.version
+    stands = done.ok and not done.code and same(done.to_version, target)  # the tool had ended well before it was asked
+    if done.code in (ROLLED_BACK, ROLLBACK_FAILED) or (done.step == ROLL_BACK and not stands):
+        return _rolled_back(record, attempt, done, now)
     if done.ok and same(done.to_version or target, target):
         attempt = _replace(attempt, results=tuple(one for one in attempt.results if one.action != UPGRADE))
         attempt = with_result(attempt, UPGRADE, True, "", now)

@@ -13,7 +13,7 @@ from beehive.messages.uplink import CloudReached, Say
 from modules.taskmanager import codes
 from modules.taskmanager.flow import SWAPS, begin, end, finished, give_back, lease_of, with_result
 from modules.taskmanager.record import Attempt, Decision, Kept, Moment, Policy, Record
-from modules.taskmanager.resume import ask_for_leave, stop
+from modules.taskmanager.resume import ask_for_leave, stop, stop_again
 from modules.taskmanager.words import busy, found, free, hello, kept, snapshot, unseen
 
 CONFIRMATION_EXPIRED = "ConfirmationExpired"
@@ -44,7 +44,7 @@ def _alarm(record: Record, now: Moment, policy: Policy) -> Decision:
     if attempt is None:
         return Decision(record)
     if attempt.cancelled:
-        return Decision(record, (stop(attempt),))
+        return Decision(record, stop_again(attempt))
     if not attempt.begun:
         return ask_for_leave(record, attempt, now, policy)
     if attempt.owner is None or attempt.owner.left(now) > 0:
@@ -104,11 +104,15 @@ def _cancel(record: Record, task: CancelTask, now: Moment, policy: Policy) -> De
 def _call_off(record: Record, attempt: Attempt, policy: Policy) -> Decision:
     if not attempt.begun:
         return give_back(record, attempt)
-    if attempt.step in SWAPS:
-        return Decision(record, (snapshot(attempt, policy),))
-    if not attempt.cancelled:
+    if attempt.cancelled:
+        return Decision(record, (stop(attempt),))
+    if attempt.step not in SWAPS:
         attempt = _replace(attempt, cancelled=True, revision=attempt.revision + 1)
-    return Decision(_replace(record, attempt=attempt), (stop(attempt), snapshot(attempt, policy)))
+        return Decision(_replace(record, attempt=attempt), (stop(attempt), snapshot(attempt, policy)))
+    if attempt.cancel_answered == attempt.revision:
+        return Decision(record)
+    attempt = _replace(attempt, cancel_answered=attempt.revision)
+    return Decision(_replace(record, attempt=attempt), (snapshot(attempt, policy),))
 
 
 def _send_snapshot(record: Record, task: SendSnapshot, now: Moment, policy: Policy) -> Decision:

@@ -60,6 +60,9 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Until when the owner may confirm, while it waits for that."""
     cancelled: bool = False
     """The cloud wants it stopped; the action in hand was told so and has not ended yet."""
+    cancel_answered: int = 0
+    """Revision with which a cancel was answered that came too late: the cloud answers such a report with a cancel, and
+    the two would go on for ever."""
     from_version: str = ""
     to_version: str = ""
     """What runs now, as far as it is known."""

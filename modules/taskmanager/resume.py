@@ -47,7 +47,9 @@ def _resumed(
     if not attempt.begun:
         return ask_for_leave(record, attempt, now, policy)
     if attempt.cancelled and attempt.step not in SWAPS:
-        back = give_back(record, attempt) if restarted else Decision(record)
+        if not restarted:
+            return Decision(record, stop_again(attempt))
+        back = give_back(record, attempt)
         return Decision(back.record, (stop(attempt), *back.effects))
     word = _word(attempt, evidence)
     if word is not None:
@@ -111,6 +113,12 @@ def ask_for_leave(record: Record, attempt: Attempt, now: Moment, policy: Policy)
 def stop(attempt: Attempt) -> Command:
     """End the action in hand."""
     return StopStep(uid=attempt.uid, attempt=attempt.attempt)
+
+
+def stop_again(attempt: Attempt) -> tuple[Command, ...]:
+    """End it once more, where the word of its end may be lost: it is begun first, for only what runs can say that it
+    ended. An action that still runs is not begun twice."""
+    return (run(attempt), stop(attempt))
 
 
 def _watch(attempt: Attempt) -> Command:

@@ -87,8 +87,9 @@ def test_a_failure_before_the_upgrade_ends_the_attempt(failing: str, code: str) 
 @pytest.mark.parametrize("ok", [True, False])
 @pytest.mark.parametrize("code", ["AlreadyAtVersion", "Newer"])
 def test_a_node_that_needs_nothing_did_not_fail(code: str, ok: bool) -> None:
-    decision = play(start(), done(CHECK, ok=ok, code=code, reason="already at v1.23.0", to_version="v1.23.0"))
+    decision = play(start(), done(CHECK, ok=ok, code=code, reason="already at v1.23.0", from_version="v1.23.0"))
     word = report(decision)
+    assert (word.reason, word.to_version) == ("already at v1.23.0", "v1.23.0")
     assert (word.final, word.code, word.results[-1].status) == (True, code, "True")
     assert ran(decision) == []
 
@@ -126,6 +127,21 @@ def test_a_success_that_names_another_version_is_none() -> None:
     decision = play(*TO_UPGRADE, done(UPGRADE, to_version="v1.22.9"))
     assert ran(decision) == [ROLL_BACK]
     assert attempt(decision).results[-1].reason == "v1.22.9 runs instead of v1.23.0"
+
+
+def test_before_the_upgrade_the_source_is_what_runs_whatever_is_wanted() -> None:
+    failed = report(play(start(), done(CHECK, ok=False, reason="no", from_version="v1.22.0", to_version="v1.23.0")))
+    assert (failed.from_version, failed.to_version) == ("v1.22.0", "v1.22.0")
+    checked = report(play(start(), done(CHECK, reason="fine", from_version="v1.22.0", to_version="v1.23.0")))
+    assert (checked.to_version, checked.results[0].reason) == ("v1.22.0", "")
+
+
+def test_a_rollback_that_finds_the_upgrade_verified_is_a_success() -> None:
+    """Asked to roll back, the host answers with the verdict that the tool had reached already."""
+    failed = play(*TO_UPGRADE, done(UPGRADE, ok=False, reason="the agent lost sight of it"))
+    word = report(step(failed.record, done(ROLL_BACK, to_version="v1.23.0", from_version="v1.22.0"), NOW, POLICY))
+    assert (word.code, word.to_version) == ("", "v1.23.0")
+    assert [(one.action, one.status) for one in word.results[-1:]] == [(UPGRADE, "True")]
 
 
 def test_versions_are_the_same_in_either_spelling() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE
 from beehive.message import Message
-from beehive.messages.host import StopStep
+from beehive.messages.host import RunStep, StopStep
 from beehive.messages.tasks import CancelTask, ReportSeen, SendSnapshot
 from beehive.messages.uplink import CloudReached, Say
 from modules.taskmanager.flow import LEGACY_ATTEMPT
@@ -91,7 +91,12 @@ def test_a_cancel_before_the_upgrade_stops_the_action_and_gives_the_attempt_back
     assert [type(one) for one in cancelled.effects] == [StopStep, Say]
     in_hand = attempt(cancelled).step
     assert pause(cancelled.record, NOW, POLICY) == POLICY.stop_again
-    assert [type(one) for one in step(cancelled.record, None, NOW, POLICY).effects] == [StopStep], "until it ends"
+    again = step(cancelled.record, CANCEL, NOW, POLICY)
+    assert (again.record, [type(one) for one in again.effects]) == (cancelled.record, [StopStep]), (
+        "no report for a report"
+    )
+    alarm = step(cancelled.record, None, NOW, POLICY)
+    assert [type(one) for one in alarm.effects] == [RunStep, StopStep], "only what runs can say that it ended"
     for ok in (True, False):
         ended = step(cancelled.record, done(in_hand, ok=ok, reason="stopped"), NOW, POLICY)
         word = report(ended)
@@ -108,8 +113,9 @@ def test_a_cancel_before_the_upgrade_stops_the_action_and_gives_the_attempt_back
 def test_a_cancel_after_the_upgrade_has_begun_is_answered_with_a_snapshot(more: tuple[Message, ...]) -> None:
     upgrading = play(*TO_UPGRADE, *more)
     decision = step(upgrading.record, CANCEL, NOW, POLICY)
-    assert decision.record == upgrading.record
+    assert (attempt(decision).step, attempt(decision).cancelled) == (attempt(upgrading).step, False)
     assert report(decision).action in (UPGRADE, ROLL_BACK)
+    assert step(decision.record, CANCEL, NOW, POLICY) == Decision(decision.record), "or the two would go on for ever"
 
 
 def test_a_cancel_of_what_is_not_known_is_answered_that_nothing_runs() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE, WAITING_CONFIRMATION
-from beehive.messages.host import Evidence, StopStep, Verdict, WatchStep
+from beehive.messages.host import Evidence, RunStep, StopStep, Verdict, WatchStep
 from modules.taskmanager.record import Decision, Record
 from modules.taskmanager.resume import resume
 from tests.rules.playing import (
@@ -167,7 +167,7 @@ def test_after_missed_messages_nothing_counts_as_interrupted() -> None:
         assert attempt(decision) == record.attempt
         assert ran(decision) == [attempt(decision).step]
     cancelled = resume(play(start(), start_task_cancel()).record, OLD, NOW, POLICY, restarted=False)
-    assert [type(one) for one in cancelled.effects] == [StopStep]
+    assert [type(one) for one in cancelled.effects] == [RunStep, StopStep]
     assert attempt(cancelled).cancelled
 
 
