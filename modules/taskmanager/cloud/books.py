@@ -35,6 +35,8 @@ class JobDesk:
         self.bucket = Bucket(config.burst, config.flush, now)
         self.not_before = 0.0
         """On the loop's clock: no write before that, because the last one was not answered."""
+        self.base = job.status
+        """What stood when the last write began; the watch may show it before its answer comes."""
         self.writing = False
         """A write is under way; the job is not planned until its answer is in."""
         self.unanswered: list[JobStatus] = []
@@ -97,7 +99,9 @@ class JobDesk:
         return {node: tuple(one.report for one in words) for node, words in self.said.items()}
 
     def begin_write(self, status: JobStatus) -> None:
+        """The write of this status is under way, with everything that was heard so far."""
         self.writing = True
+        self.base = self.job.status
         self.in_write = {node: len(words) for node, words in self.said.items()}
         if not self.unanswered or self.unanswered[-1] != status:
             self.unanswered.append(status)

@@ -32,6 +32,8 @@ from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, S
 from modules.taskmanager.cloud.term import Term
 from modules.taskmanager.config import CloudConfig
 
+_GATHER = 0.05
+"""Seconds that words of nodes are gathered before they are looked at: those of one wave share a write."""
 _NOTES = (StatusWritten, JobWritten, NodeWritten, LookedUp)
 
 
@@ -98,7 +100,7 @@ class CloudTaskManager:
             self._grant(body.until)
         elif self._leads():
             await self._take_as_leader(body)
-            self._term.alarm.soon()
+            self._term.alarm.soon(self._loop.time() + (_GATHER if isinstance(body, Heard) else 0.0))
         elif isinstance(body, Heard):
             await self._term.telling.not_yet(body)
 

@@ -1,6 +1,7 @@
 """What nodes are told, and what was told already: once per attempt and session, never before the cordon stands."""
 
 import logging
+from collections.abc import Collection
 
 from beehive.api.nodeupgradejob import IN_PROGRESS, NodeEntry
 from beehive.errors import InboxFull, Undeliverable
@@ -29,6 +30,11 @@ class Telling:
         """Marks that another leader made: a real EdgeCore may have begun, and a second `Check` starts a second
         upgrade there, so it is not told again (product.md 4)."""
         self._legacy_told = {(desk.uid, entry.node_name, entry.attempt) for desk, entry in self._books.in_flight()}
+
+    def keep(self, marked: Collection[str]) -> None:
+        """Whose mark was taken back is told again when it is marked again, even in the same attempt and session."""
+        for node in [node for node, told in self._told.items() if told[3] == "start" and node not in marked]:
+            del self._told[node]
 
     def forget(self, node: str) -> None:
         """It asks: what it was told last is to be said again."""

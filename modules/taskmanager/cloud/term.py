@@ -205,6 +205,7 @@ class Term:
         if again is not None:
             self.alarm.soon(again)
         self._startable = {one.node: (one.uid, one.attempt) for one in planned.start}
+        self.telling.keep(self._startable)
         for node in self._startable:
             await self._tell(node)
         for desk, entry in list(self.books.in_flight()):

@@ -78,7 +78,7 @@ class Writing:
         )
         status = desk.job.status
         marked = msgspec.structs.replace(status, conditions=set_condition(status.conditions or (), said))
-        desk.writing = True
+        desk.writing, desk.base = True, status
         self._patch_status(desk, status_patch(status, marked))
 
     def finalizer(self, desk: JobDesk, there: bool) -> None:
@@ -102,7 +102,7 @@ class Writing:
         match answer:
             case Patched(object=NodeUpgradeJob() as job):
                 desk.adopt(job)
-                return Written(desk, before.status, tuple(desk.written()))
+                return Written(desk, desk.base, tuple(desk.written()))
             case Stale(object=NodeUpgradeJob() as job) if _differs(job, before):
                 desk.adopt(job)
                 desk.settled()
