@@ -1,7 +1,7 @@
 """The contract of a Kubernetes API server, as far as Beehive and kubectl use one.
 
-A test module gives the fixtures ``api`` (`tests.contracts.api.Api`, with `tests.contracts.rollout.CRD` and Beehive's own
-CRD) and ``forget`` (makes the server forget its history), and a class that inherits this one.
+A test module gives the fixtures ``api`` (`tests.contracts.api.Api`, with `tests.contracts.rollout.CRD` and Beehive's
+own CRD) and ``forget`` (makes the server forget its history), and a class that inherits this one.
 """
 
 from tests.contracts.kubernetes_history import History

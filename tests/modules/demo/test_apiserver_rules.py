@@ -123,6 +123,15 @@ def test_a_rule_with_an_optional_old_self_is_judged_at_creation() -> None:
     assert Optional(True, 1).present
 
 
+def test_a_rule_does_not_judge_again_what_is_stored() -> None:
+    rule = {"rule": "self.n > 1", "message": "too small"}
+    part = {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [rule]}
+    schema = {"properties": {"a": part, "b": part}}
+    old = {"a": {"n": 0}, "b": {"n": 5}}
+    found = list(Rules(schema).causes({"a": old["a"], "b": {"n": 0}}, schema, old))
+    assert [cause.field for cause in found] == ["b"]
+
+
 def test_a_rule_of_items_finds_the_old_item_by_its_key() -> None:
     item = {
         "type": "object",
