@@ -5,6 +5,6 @@ from collections.abc import Sequence
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of the tool."""
-    from modules.upgrader.tool.cli import main  # noqa: PLC0415
+    from modules.upgrader.tool import main  # noqa: PLC0415
 
     return main(list(arguments))

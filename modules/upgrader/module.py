@@ -27,7 +27,7 @@ class Upgrader:
         self._host = host or Host(config)
         self._task: Task | None = None
         """The step that is under way."""
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
 
     async def run(self, endpoint: Endpoint) -> None:
         steps = Steps(self._host, endpoint.publish, self._world.now)
@@ -41,13 +41,15 @@ class Upgrader:
                         self._stop(stop)
                     case Inspect():
                         group.create_task(self._inspect(endpoint, envelope))
-            self._scope.cancel()  # a tool that was handed the host goes on without us
+            if self._scope:
+                self._scope.cancel()  # a tool that was handed the host goes on without us
 
     def _begin(self, group: asyncio.TaskGroup, endpoint: Endpoint, steps: Steps, task: Task) -> None:
         now = self._task
         if now is None:
-            self._task, self._scope = task, anyio.CancelScope()
-            group.create_task(self._step(endpoint, steps, task, self._scope))
+            scope = anyio.CancelScope()
+            self._task, self._scope = task, scope
+            group.create_task(self._step(endpoint, steps, task, scope))
         elif (now.uid, now.attempt, now.step) != (task.uid, task.attempt, task.step):
             reason = f"job {now.job}, attempt {now.attempt}, step {now.step}"
             endpoint.publish(_done(task, code="Busy", reason=reason))
@@ -66,7 +68,8 @@ class Upgrader:
 
     def _stop(self, stop: StopStep) -> None:
         now = self._task
-        if now and (now.uid, now.attempt) == (stop.uid, stop.attempt) and now.step in STOPPABLE:
+        same = now is not None and (now.uid, now.attempt) == (stop.uid, stop.attempt)
+        if same and self._scope and now and now.step in STOPPABLE:
             self._scope.cancel()
 
     async def _inspect(self, endpoint: Endpoint, envelope: Envelope) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from modules.demo.children import COMMAND
+from modules.demo.children import COMMAND, wait_until
 from modules.demo.cloud import Cloud
 from modules.demo.hosts import EXECUTABLE, Host
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.images import installation_package
-from tests.real.running.processes import wait_until
 from tests.real.running.registry import Registry
 from tests.real.running.standins import Variant
 

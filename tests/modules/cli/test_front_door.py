@@ -1,0 +1,126 @@
+"""The front door: names, words, exit codes; what is wrong is one sentence, never a traceback."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from beehive.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_RUNTIME, EXIT_USAGE
+from beehive_cli.root import run
+
+TOP = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--mode", "clod"], '"clod" is not a mode. Did you mean cloud?'),
+        (["--mode", "both"], '"both" is not a mode. There is cloud, edge.'),
+        (["--mode", "cloud", "--modules", "informer,cloudhubb"], '"cloudhubb" is not a module. Did you mean cloudhub?'),
+        (["--mdoe", "cloud"], "--mode"),
+        (["dmo"], '"dmo" is not a command. Did you mean demo?'),
+        (["--mode", "cloud", "--set", "nonsense"], '"nonsense" is not PATH=VALUE'),
+        (["--mode", "cloud", "--log-format", "xml"], '"xml" is not a log format.'),
+        (["token", "create", "--ttl", "24"], '"24" has no unit; write 24s'),
+        (["demo", "--scene", "rolout"], "rollout"),
+        (["edge", "join"], "--cloud"),
+    ],
+)
+def test_a_wrong_word_is_a_usage_error_that_names_the_right_one(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == EXIT_USAGE
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "Traceback" not in shown
+
+
+def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == EXIT_OK
+    shown = capsys.readouterr().out
+    for word in ("demo", "token", "edge", "routes", "crd", "config", "keadm", "78"):
+        assert word in shown
+    assert max(len(line) for line in shown.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("command", ["demo", "token", "edge", "routes", "crd", "config"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == EXIT_OK
+    assert "Usage: beehive " + command in capsys.readouterr().out
+
+
+def test_a_wrong_configuration_prints_all_problems_and_exits_with_78(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text("cloudhub:\n  websocket: {port: 100000}\ntaskmanager:\n  cloud: {flush: 1}\ncloudub: {}\n")
+    assert run(["--mode", "cloud", "--config", str(file)]) == EXIT_CONFIG
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file} has 3 problems:",
+        "  line 2   cloudhub.websocket.port: 100000 is not a port; give 1 to 65535",
+        '  line 4   taskmanager.cloud.flush: "1" has no unit; write 1s',
+        "  line 5   cloudub: no such section; did you mean cloudhub?",
+    ]
+
+
+@pytest.mark.parametrize("command", [["--mode", "edge", "--config"], ["config", "check"], ["config", "show"]])
+def test_a_file_that_cannot_be_read_is_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "/nowhere/edge.yaml"]) == EXIT_CONFIG
+    assert "/nowhere/edge.yaml has 1 problem:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["cloud.yaml", "edge.yaml"])
+def test_the_shipped_configurations_are_good(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", str(TOP / "configs" / name)]) == EXIT_OK
+    assert "is good" in capsys.readouterr().out
+
+
+def test_what_config_show_prints_is_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show", str(TOP / "configs" / "edge.yaml")]) == EXIT_OK
+    shown = capsys.readouterr().out
+    again = tmp_path / "again.yaml"
+    again.write_text(shown)
+    assert run(["config", "check", str(again)]) == EXIT_OK
+    assert yaml.safe_load(shown)["upgrader"]["soak"] == "30s"
+
+
+def test_a_join_token_is_never_asked_for_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BEEHIVE_JOIN_TOKEN", raising=False)
+    assert run(["edge", "join", "--cloud", "https://127.0.0.1:1"]) == EXIT_FAILED
+    assert "--token-file FILE, or $BEEHIVE_JOIN_TOKEN" in capsys.readouterr().err
+
+
+def test_crd_prints_what_is_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["crd"]) == EXIT_OK
+    committed = (TOP / "configs" / "crd" / "nodeupgradejobs.yaml").read_text()
+    assert yaml.safe_load(capsys.readouterr().out) == yaml.safe_load(committed)
+
+
+def call(name: str, *arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run the installed executable under one of its names."""
+    program = directory / name
+    program.symlink_to(Path(sys.executable).with_name("beehive"))
+    return subprocess.run((program, *arguments), capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_taken_port_is_named_and_ends_the_process_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings = f"runtime.admin.port={port}"
+        done = call("edgecore", "--set", settings, "--set", f"runtime.data={tmp_path}/data", directory=tmp_path)
+    assert done.returncode == EXIT_RUNTIME
+    assert done.stderr.startswith(f"Port {port} on 127.0.0.1 is taken")
+    assert "Traceback" not in done.stderr
+
+
+def test_keadm_is_the_same_executable_under_another_name(tmp_path: Path) -> None:
+    done = call("keadm", "upgrade", "--help", directory=tmp_path)
+    assert done.returncode == EXIT_OK
+    assert "edge" in done.stdout
