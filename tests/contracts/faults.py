@@ -93,7 +93,10 @@ class Proxy:
             if fault.fits(request) and (fault.times is None or fault.hits < fault.times):
                 fault.hits += 1
                 return await fault.act(request)
-        return await self.forward(request)
+        try:
+            return await self.forward(request)
+        except (aiohttp.ClientError, ConnectionError):
+            return await breaks(request)  # as without a proxy: the server is away, or the caller is
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """Pass it on, and what comes back as it comes."""

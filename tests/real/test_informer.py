@@ -4,7 +4,7 @@ import asyncio
 import json
 import resource
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ from beehive.messages.objects import (
     ListJobs,
     ListNodes,
     NodeChanged,
+    NodeGone,
     Patched,
     PatchJobStatus,
     PatchNode,
 )
 from modules.informer import Config
+from tests.contracts.faults import Proxy, hangs, watches
 from tests.contracts.informer import INIT, InformerContract, guards, hear, job_of, leading, op
-from tests.contracts.place import EDGE, NODES, Object, Place, fresh, until
+from tests.contracts.place import EDGE, NODES, Object, Place, until
 from tests.fakes.alone import alone
 from tests.real.running.apiserver import ApiServer
 
@@ -115,8 +117,8 @@ async def _clear(place: Place) -> None:
 
 
 @pytest.fixture
-def own_reach(own_apiserver: ApiServer, tmp_path: Path) -> Iterator[tuple[Config, Config]]:
-    return reached(own_apiserver, tmp_path)  # type: ignore[return-value]
+def own_reach(own_apiserver: ApiServer, tmp_path: Path) -> tuple[Config, Config]:
+    return reached(own_apiserver, tmp_path)
 
 
 @pytest.fixture
@@ -177,24 +179,58 @@ async def test_a_restart_of_the_server_in_mid_watch_loses_nothing(own_apiserver:
         assert job_of(answer).status.phase == "Init"
 
 
-async def test_after_a_compaction_it_lists_anew(own_apiserver: ApiServer, own_place: Place) -> None:
-    """What happened while it could not look, and was forgotten since, is told all the same."""
+async def test_after_a_compaction_it_lists_anew(
+    own_apiserver: ApiServer, own_place: Place, own_reach: tuple[Config, Config]
+) -> None:
+    """It is cut off, things happen, and the server forgets them: its 410 is answered by a list, and all is told."""
     kept, doomed = await own_place.node(), await own_place.node()
-    async with leading(own_place) as peers:
-        await asyncio.to_thread(own_apiserver.process.pause)
-        await asyncio.sleep(0)
-        await asyncio.to_thread(own_apiserver.process.resume)
-        lists = own_apiserver.requests_total(verb="LIST", resource="nodes")
-        await own_place.delete(f"{NODES}/{doomed['metadata']['name']}")
-        await own_place.label(kept["metadata"]["name"], "changed")
-        await asyncio.to_thread(own_apiserver.forget_history)
-        new = await own_place.node()
-        await hear(peers, NodeChanged, lambda said: said.node.metadata.uid == new["metadata"]["uid"])
-        await until(
-            lambda: own_apiserver.requests_total(verb="LIST", resource="nodes") > 0, f"a list after {lists} lists"
-        )
-        names = {one.metadata.name for one in (await peers.ask(ListNodes())).items}
-        assert names == {kept["metadata"]["name"], new["metadata"]["name"]}
+    async with Proxy(own_apiserver.url, own_apiserver.tls()) as proxy:
+        config = msgspec.structs.replace(own_reach[1], server=proxy.address, ca_file="")
+        async with alone(Place(config).informer(watch_timeout=Duration(20))) as peers:
+            hanging = proxy.fail(watches("/nodes"), hangs)
+            proxy.cut()
+            await until(lambda: hanging.hits > 0, "it is cut off")
+            asked = next(one for one in reversed(proxy.seen) if "/nodes?watch" in one)
+            await own_place.delete(f"{NODES}/{doomed['metadata']['name']}")
+            await own_place.label(kept["metadata"]["name"], "changed")
+            await asyncio.to_thread(own_apiserver.forget_history)
+            new = await own_place.node()
+            proxy.heal()
+            start = len(proxy.seen)
+            proxy.cut()
+            await hear(peers, NodeGone, lambda said: said.uid == doomed["metadata"]["uid"])
+            await until(lambda: len(peers.all_of(NodeChanged)) == 4, "the changed and the new one are told")
+            told = {said.node.metadata.name: said.node for said in peers.all_of(NodeChanged)}
+            assert (told[kept["metadata"]["name"]].metadata.labels or {}).get("step") == "changed"
+            assert told[new["metadata"]["name"]].metadata.uid == new["metadata"]["uid"]
+            version = asked.partition("resourceVersion=")[2].partition("&")[0]
+            nodes = [one for one in proxy.seen[start:] if "/nodes" in one]
+            assert f"resourceVersion={version}&" in nodes[0], "the version is not given up before the server says so"
+            assert nodes[1].startswith("GET /api/v1/nodes?limit=")
+
+
+async def test_who_is_cut_off_has_stopped_before_another_leads(
+    place: Place, reach: tuple[Config, Config], apiserver: ApiServer
+) -> None:
+    """Both tell their grants on the same clock: the first one's ends before the second one's begins."""
+    lease = place.config().lease
+    first, second = (msgspec.structs.replace(lease, identity=name) for name in ("first", "second"))
+    clock = asyncio.get_running_loop().time
+    async with Proxy(apiserver.url, apiserver.tls()) as proxy:
+        there = msgspec.structs.replace(reach[1], server=proxy.address, ca_file="")
+        async with leading(Place(there), lease=first) as leader, alone(place.informer(lease=second)) as follower:
+            await leader.heard(LeadershipChanged)
+            proxy.fail(lambda _: True, hangs)
+            proxy.cut()
+            cut = clock()
+            taken = await follower.heard(LeadershipChanged)
+            now = clock()
+            grants = [one.until for one in leader.all_of(LeadershipChanged)]
+            assert grants[-1] == 0.0, "the loss is told before"
+            assert grants[-2] < taken.until - lease.renew_deadline, "it ends before the other's begins"
+            assert now - cut <= lease.duration + 2
+            assert now >= grants[-2]
+            proxy.heal()
 
 
 async def test_a_thousand_nodes_in_pages(own_place: Place, record_property: Any) -> None:
@@ -259,8 +295,3 @@ async def test_nothing_is_written_that_would_not_be_asked_for_by_name(
     assert json.loads(own_apiserver.kubectl("get", "node", node["metadata"]["name"], "-o", "json"))["spec"][
         "unschedulable"
     ]
-
-
-def test_names_of_the_test_are_fresh() -> None:
-    assert fresh("a") != fresh("a")
-    assert Duration.parse("1s") == 1.0
