@@ -175,6 +175,7 @@ async def test_without_leave_nothing_is_swapped(host: EdgeHost) -> None:
 
 
 async def test_an_image_that_is_not_there_fails_the_check_with_a_sentence(host: EdgeHost) -> None:
+    host.offer(program("v1.99.0"), "v1.99.0")
     async with agent(host) as (cloud, _):
         await cloud.say(order())
         word = await cloud.until(final=True)
