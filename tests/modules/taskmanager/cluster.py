@@ -58,6 +58,9 @@ class Cluster:
         self.peers: Peers
         self.told: list[tuple[str, object]] = []
         """Node and body of everything said to nodes, over all lives of the planner."""
+        self.dead_at: int | None = None
+        """The planner was killed when it had said so many things: what it says later nobody hears."""
+        self.most_in_flight = 0
         self._epoch = 0
         self._read = 0
 
@@ -69,7 +72,7 @@ class Cluster:
     ) -> AsyncIterator[None]:
         """One life."""
         async with alone(CloudTaskManager(config, self.world), world=self.world, inbox=inbox) as self.peers:
-            self._read = 0
+            self._read, self.dead_at, self._over = 0, None, asyncio.Event()
             for kind in WRITES:
                 self.peers.answer(kind, self._write)
             self.peers.answer(ListJobs, self._list_jobs)
@@ -77,8 +80,18 @@ class Cluster:
             self.peers.answer(ListOnline, lambda _: Online(tuple(self.sessions.values()), self.open_since))
             if leads:
                 self.lead()
-            yield
-            self.hear()
+            try:
+                yield
+            finally:
+                self.hear()
+                self._over.set()
+
+    async def kill(self) -> object:
+        """As SIGKILL, from within a write: nothing that it says from now on is heard or done."""
+        self.hear()
+        self.dead_at = len(self.peers.said)
+        await self._over.wait()
+        return away(None)
 
     def lead(self, seconds: float = 1e9) -> None:
         """A grant from now on; 0 ends it."""
@@ -90,6 +103,8 @@ class Cluster:
         return answer if answer is not None else Jobs(tuple(self.store.jobs.values()))
 
     async def _write(self, request: Write) -> object:
+        if self.dead_at is not None:
+            return await self.kill()
         answer = self.tampers(request) if self.tampers else None
         if asyncio.iscoroutine(answer):
             answer = await answer
@@ -98,6 +113,8 @@ class Cluster:
     def commit(self, request: Write) -> object:
         """Apply a write as the API server does, and tell the watch."""
         answer = self.store.patched(request)
+        for job in self.store.jobs.values():
+            self.most_in_flight = max(self.most_in_flight, job.status.in_progress)
         if isinstance(answer, Patched):
             self._watch(answer.object, request)
         return answer
@@ -175,10 +192,11 @@ class Cluster:
 
     def hear(self) -> None:
         """Take down what was said to nodes."""
-        for body in self.peers.said[self._read :]:
+        end = len(self.peers.said) if self.dead_at is None else self.dead_at
+        for body in self.peers.said[self._read : end]:
             if isinstance(body, Tell):
                 self.told.append((body.node, body.body))
-        self._read = len(self.peers.said)
+        self._read = max(self._read, end)
 
     def started(self) -> list[str]:
         """Nodes that were told to start, in order, with the attempt."""
