@@ -6,7 +6,7 @@ from pathlib import Path
 from beehive.journal import Journal
 from beehive.message import Command, Event, Message, Request
 from beehive.module import ModuleSpec
-from beehive.router import Declaration, routes
+from beehive.router import KERNELS_OWN, Declaration, routes
 from beehive.runtime import chosen, declarations
 from beehive.world import World
 
@@ -25,7 +25,8 @@ def lines(registry: Sequence[ModuleSpec], mode: str) -> Iterator[tuple[str, str,
     for message in sorted({*table_.owners, *table_.subscribers}, key=lambda one: one.__name__):
         said = [one.name for one in known if message in (*one.sends, *one.asks)]
         got = table_.subscribers[message] if message in table_.subscribers else (table_.owners[message],)
-        yield _kind(message), message.__name__, ", ".join(said) or "kernel", ", ".join(got) or "-"
+        nobody = "kernel" if message in KERNELS_OWN else "-"
+        yield _kind(message), message.__name__, ", ".join(said) or nobody, ", ".join(got) or "-"
 
 
 def table(registry: Sequence[ModuleSpec], mode: str) -> str:
@@ -42,7 +43,7 @@ def mermaid(registry: Sequence[ModuleSpec], mode: str) -> str:
     for kind, message, said, got in lines(registry, mode):
         for sender in said.split(", "):
             for receiver in got.split(", "):
-                if receiver != "-" and sender != "kernel":
+                if "-" not in (receiver, sender) and sender != "kernel":
                     arrows.setdefault((sender, receiver, kind), []).append(message)
     shapes = {"command": "-->", "event": "-.->", "request": "==>"}
     body = [f'  {a} {shapes[kind]}|"{"<br>".join(names)}"| {b}' for (a, b, kind), names in sorted(arrows.items())]

@@ -140,9 +140,13 @@ class Host:
         address = (self.directory / "var/lib/beehive/admin.address").read_text(encoding="utf-8").strip()
         return httpx.get(f"http://{address}/readyz", timeout=5, trust_env=False).status_code == 200
 
-    def is_swapping(self) -> bool:
-        """Its program is stopped for the swap right now."""
-        return not self.runs() and any((self.directory / "var/lib/beehive/upgrader").glob("**/*"))
+    def is_upgrading(self) -> bool:
+        """The tool has written that it began, and has no verdict yet: the program is being swapped or looked at."""
+        for path in (self.directory / "var/lib/beehive/upgrader/records").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                if json.loads(path.read_bytes()).get("verdict") is None:
+                    return True
+        return False
 
     def runs(self) -> bool:
         """Its program is up, as its service manager sees it."""

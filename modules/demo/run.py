@@ -22,16 +22,16 @@ from modules.demo.show import Lines, LiveTable, Show, coloured, rows, wants_term
 def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
     """Set the scene up, play it, tell how it ended: 0 when every host runs a complete version and the job ended so."""
     scene = SCENES[scene_name]
-    notes: dict[str, str] = {}
-    with _directory(keep) as directory, running(directory) as cluster:
+    signal.signal(signal.SIGTERM, _stop)
+    with _directory() as directory, running(directory) as cluster:
         stage = Stage(scene, directory, cluster)
         try:
             _say(_opening(scene), quiet=as_json)
             stage.set_up()
-            with _show(scene, stage, notes, as_json) as show:
+            with _show(scene, stage, as_json) as show:
                 played = stage.play(show.look)
             good = _is_good(played)
-            _tell(played, stage, notes, as_json)
+            _tell(played, stage, as_json)
             if keep:
                 _keep_running(directory)
         finally:
@@ -50,11 +50,11 @@ def _say(text: str, *, quiet: bool) -> None:
     print(text, file=sys.stderr if quiet else sys.stdout, flush=True)
 
 
-def _show(scene: Scene, stage: Stage, notes: dict[str, str], as_json: bool) -> Show:
+def _show(scene: Scene, stage: Stage, as_json: bool) -> Show:
     if as_json or not wants_terminal():
-        return Lines(notes)
+        return Lines(stage.notes)
     tolerated = int(Fraction(scene.tolerate.removesuffix("%")) * len(scene.hosts) / 100)
-    return LiveTable(tolerated, lambda name: stage.hosts[name].answers(), notes)
+    return LiveTable(tolerated, lambda name: stage.hosts[name].answers(), stage.notes)
 
 
 def _is_good(played: Played) -> bool:
@@ -64,12 +64,12 @@ def _is_good(played: Played) -> bool:
     return all(host.answers() == wanted[host.name] and host.runs() for host in played.hosts)
 
 
-def _tell(played: Played, stage: Stage, notes: dict[str, str], as_json: bool) -> None:
+def _tell(played: Played, stage: Stage, as_json: bool) -> None:
     if as_json:
         print(json.dumps(played.told()), flush=True)
         return
     console = Console(highlight=False, soft_wrap=True)
-    table = rows(played.job, lambda name: stage.hosts[name].answers(), notes)
+    table = rows(played.job, lambda name: stage.hosts[name].answers(), stage.notes)
     for line in coloured(played.job, table, console.width if console.is_terminal else 120):
         console.print(line)
     console.print(f"\n{summary(played.job, played.seconds)}")
@@ -92,7 +92,7 @@ def _keep_running(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _directory(keep: bool) -> Iterator[Path]:
+def _directory() -> Iterator[Path]:
     """A directory for everything; removed at the end, unless something went wrong and there is something to read."""
     directory = Path(tempfile.mkdtemp(prefix="beehive-demo-"))
     try:
@@ -100,5 +100,12 @@ def _directory(keep: bool) -> Iterator[Path]:
     except Exception:
         print(f"The logs are in {directory}.", file=sys.stderr)
         raise
-    if not keep:
+    except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _stop(number: int, _: object) -> None:
+    """SIGTERM ends the demo as Ctrl-C does: everything that it started is ended first."""
+    raise SystemExit(128 + number)

@@ -72,8 +72,6 @@ class Played(Struct, frozen=True):
     job: NodeUpgradeJob
     seconds: float
     hosts: tuple[Host, ...]
-    cut: frozenset[str] = frozenset()
-    """Hosts whose power was cut."""
 
     def told(self) -> dict[str, Any]:
         """The one object that `--json` prints."""
@@ -106,7 +104,8 @@ class Stage:
         self.hosts = {
             plan.name: Host(plan.name, directory / "hosts" / plan.name, cluster.cloud, source) for plan in scene.hosts
         }
-        self._cut: set[str] = set()
+        self.notes: dict[str, str] = {}
+        """What the demo did to a host, by its name."""
 
     def set_up(self) -> None:
         """Images, hosts with their programs, Nodes, identities, agents that are connected."""
@@ -141,7 +140,7 @@ class Stage:
             self._cut_power_where_it_is_time()
             if job.status.phase in (api.COMPLETED, api.FAILURE):
                 self._until_cordons_are_undone()
-                return Played(job, seconds, tuple(self.hosts.values()), frozenset(self._cut))
+                return Played(job, seconds, tuple(self.hosts.values()))
             time.sleep(0.05)
         raise RuntimeFailed(f"the job did not end within {_LIMIT:g} s; the logs are in {self._directory}")
 
@@ -154,8 +153,8 @@ class Stage:
     def _cut_power_where_it_is_time(self) -> None:
         for plan in self.scene.hosts:
             host = self.hosts[plan.name]
-            if plan.cut and plan.name not in self._cut and host.is_swapping():
-                self._cut.add(plan.name)
+            if plan.cut and plan.name not in self.notes and host.is_upgrading():
+                self.notes[plan.name] = "its power was cut during the upgrade"
                 host.cut_power()
                 host.boot()
 

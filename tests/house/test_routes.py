@@ -1,0 +1,33 @@
+"""The golden table of who says what to whom: a change of the conversation shows in the diff of `routes.txt`."""
+
+from pathlib import Path
+
+import pytest
+
+from modules.console.routes import mermaid, table
+from modules.registry import MODULES
+
+GOLDEN = Path(__file__).with_name("routes.txt")
+
+
+def test_the_conversation_is_the_one_that_was_reviewed(pytestconfig: pytest.Config) -> None:
+    now = "\n".join(table(MODULES, mode) for mode in ("cloud", "edge"))
+    if pytestconfig.getoption("--rewrite"):
+        GOLDEN.write_text(now, encoding="utf-8")
+    assert now == GOLDEN.read_text(encoding="utf-8"), "run pytest tests/house --rewrite, and read the diff"
+
+
+@pytest.mark.parametrize("mode", ["cloud", "edge"])
+def test_the_diagram_has_every_module_and_every_arrow_of_the_table(mode: str) -> None:
+    drawn = mermaid(MODULES, mode)
+    for line in table(MODULES, mode).splitlines()[2:]:
+        kind, message, said, got = line.split(maxsplit=3) if line else ("", "", "", "")
+        if kind and said not in ("kernel", "-") and got != "-" and "," not in said:
+            assert message in drawn
+    assert drawn.startswith(f"%% mode {mode}")
+
+
+def test_start_order_is_that_of_the_architecture() -> None:
+    assert [spec.name for spec in MODULES] == [
+        "informer", "etcdmanager", "admission", "upgrader", "taskmanager", "cloudhub", "edgehub",
+    ]  # fmt: skip

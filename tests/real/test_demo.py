@@ -1,0 +1,80 @@
+"""`beehive demo` as a newcomer runs it: what it prints is true, and nothing is left behind."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("beehive")
+
+
+def demo(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run it with its own temporary folder."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "TMPDIR": str(directory), "LANG": "C.UTF-8"}
+    return subprocess.run(
+        (PROGRAM, "demo", *arguments), capture_output=True, text=True, timeout=110, check=False, env=environment
+    )
+
+
+def left_behind(directory: Path) -> list[str]:
+    """Processes whose command line names the demo's folder."""
+    marked = str(directory).encode()
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and marked in _command_line(entry)]
+
+
+def _command_line(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_rollout_has_three_kinds_of_outcome_and_the_versions_agree(tmp_path: Path) -> None:
+    done = demo("--json", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(done.stdout.splitlines()) == 1
+    assert (told["job"], told["phase"]) == ("demo", "Completed")
+    assert told["seconds"] < 60
+    outcomes = {name: (node["phase"], node["reasonCode"], node["running"]) for name, node in told["nodes"].items()}
+    assert outcomes == {
+        "edge-1": ("Successful", "", "v1.23.0"),
+        "edge-2": ("Failure", "RolledBack", "v1.22.0"),
+        "edge-3": ("Successful", "", "v1.23.0"),
+        "edge-4": ("Skipped", "NotConnected", "v1.22.0"),
+        "edge-5": ("Successful", "", "v1.23.0"),
+    }
+    assert {(node["from"], node["to"]) for node in told["nodes"].values()} == {("v1.22.0", "v1.23.0")}
+    assert list(tmp_path.glob("beehive-demo-*")) == []
+    assert left_behind(tmp_path) == []
+    assert "its power was cut during the upgrade" in done.stderr
+
+
+def test_a_bad_rollout_stops_itself(tmp_path: Path) -> None:
+    done = demo("--scene", "budget", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Job demo is Failure." in done.stdout
+    assert "2 rolled back, 3 skipped" in done.stdout
+    assert "Every host runs a complete version." in done.stdout
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_person_who_stops_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
+    with subprocess.Popen(
+        (PROGRAM, "demo"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if "InProgress" in line:
+                break
+        running.send_signal(number)
+        said = running.stdout.read()
+        running.wait(60)
+    assert "Traceback" not in said
+    assert list(tmp_path.glob("beehive-demo-*")) == []
+    assert left_behind(tmp_path) == []
