@@ -113,7 +113,7 @@ class Client:
         try:
             refused = None if response.status == 200 else await self._reply(response)
             if refused and refused.status == 401:
-                await self._connection.renew(generation)
+                self._connection.renew(generation)
             yield Stream(response, refused, self.where)
         finally:
             _abandon(response)
@@ -145,7 +145,7 @@ class Client:
                 response.release()
             if reply.status == 401 and not renewed:
                 renewed = True
-                await self._connection.renew(generation)
+                self._connection.renew(generation)
                 continue
             pause = max(0.05, reply.retry_after or 1.0)
             if reply.status != 429 or clock() + pause >= end:
@@ -172,7 +172,7 @@ class Client:
             )
         except _ERRORS as error:
             if untrusted(error):
-                await connection.renew(connection.generation)
+                connection.renew(connection.generation)
             raise Unavailable(f"{self.where}: {explain(error)}") from None
 
     async def _reply(self, response: aiohttp.ClientResponse) -> Reply:

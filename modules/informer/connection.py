@@ -21,6 +21,7 @@ from modules.informer.config import Config
 
 _POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECTIONS = 128
+_RETIRED = 4
 
 
 class Connection:
@@ -31,6 +32,10 @@ class Connection:
         self._settings: Configuration | None = None
         self._client: ApiClient | None = None
         self._token = _TokenFile(self._config.token_file)
+        self._retired: list[ApiClient] = []
+        """Their calls may still be in flight, and a session that is closed under a call fails in strange ways."""
+        self._made_of: tuple[object, ...] = ()
+        self._outdated = True
         self.generation = 0
         """Counts how often the credentials were read."""
 
@@ -38,9 +43,9 @@ class Connection:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client:
-            await self._client.close()
-            await asyncio.sleep(0)  # the sockets of abandoned watches are closed in the loop's next turn
+        for client in (*self._retired, *([self._client] if self._client else ())):
+            await client.close()
+        await asyncio.sleep(0)  # the sockets of abandoned watches are closed in the loop's next turn
 
     @property
     def url(self) -> str:
@@ -50,12 +55,23 @@ class Connection:
 
     async def session(self) -> aiohttp.ClientSession:
         """Raises Unavailable while a file that it needs is not there, ConfigError when a kubeconfig makes no sense."""
-        if self._client is None:
-            self._settings = await self._read()
-            self._client = _client(self._settings)
-            self.generation += 1
+        if self._client is None or self._outdated:
+            self._client = await self._renewed()
         session: aiohttp.ClientSession = self._client.rest_client.pool_manager
         return session
+
+    async def _renewed(self) -> ApiClient:
+        """A new client only where something that it is made of has changed."""
+        settings = await self._read()
+        made_of, old = _ingredients(settings), self._client
+        client = old if old and made_of == self._made_of else _client(settings)
+        if old and client is not old:
+            self._retired.append(old)
+            if len(self._retired) > _RETIRED:
+                await self._retired.pop(0).close()
+        self._settings, self._made_of, self._outdated = settings, made_of, False
+        self.generation += 1
+        return client
 
     async def headers(self) -> dict[str, str]:
         """Who we are."""
@@ -74,14 +90,11 @@ class Connection:
         """A proxy that the kubeconfig names."""
         return self._settings.proxy if self._settings else None
 
-    async def renew(self, generation: int) -> None:
-        """The credentials of this generation were refused: read them again. Calls in flight end as unanswered."""
-        if generation != self.generation:
-            return
-        self._token.forget()
-        client, self._client = self._client, None
-        if client:
-            await client.close()
+    def renew(self, generation: int) -> None:
+        """The credentials of this generation were refused: the next call reads them again."""
+        if generation == self.generation:
+            self._token.forget()
+            self._outdated = True
 
     async def _read(self) -> Configuration:
         settings = Configuration()
@@ -151,6 +164,20 @@ def _with(config: Config, server: str, token_file: str, ca_file: str, kubeconfig
         kubeconfig=kubeconfig,
         context=config.context,
     )
+
+
+def _ingredients(settings: Configuration) -> tuple[object, ...]:
+    files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
+    return (settings.host, settings.verify_ssl, settings.tls_server_name, settings.proxy, *(map(_state, files)))
+
+
+def _state(path: str | None) -> tuple[str, int, int] | None:
+    """Which file this is, and in which state."""
+    try:
+        found = Path(path).stat() if path else None
+    except OSError:
+        found = None
+    return (path, found.st_mtime_ns, found.st_ino) if path and found else None
 
 
 def _client(settings: Configuration) -> ApiClient:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trustme
 
 from beehive.config import Duration, Source, load
 from beehive.errors import ConfigError, Unavailable
@@ -105,6 +106,48 @@ async def test_a_token_is_stripped_and_read_again_when_it_changes(tmp_path: Path
         beside.write_text("two")
         beside.rename(token)
         assert await connection.headers() == {"Authorization": "Bearer two"}
+
+
+async def test_refused_credentials_are_read_again_and_calls_in_flight_go_on(tmp_path: Path) -> None:
+    """Another token needs no new connection, another CA does; nothing that may be in use is closed."""
+    ca, path = tmp_path / "ca.crt", tmp_path / "config"
+
+    def write(token: str) -> None:
+        trustme.CA().cert_pem.write_to_path(str(ca)) if token == "third" else None
+        cluster = {"server": "https://127.0.0.1:1", "certificate-authority": str(ca)}
+        path.write_text(
+            msgspec.json.encode(
+                {
+                    "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                    "clusters": [{"name": "k", "cluster": cluster}],
+                    "users": [{"name": "u", "user": {"token": token}}],
+                }
+            ).decode()
+        )
+
+    trustme.CA().cert_pem.write_to_path(str(ca))
+    write("first")
+    async with Connection(Config(kubeconfig=str(path)), {}) as connection:
+        session = await connection.session()
+        assert await connection.headers() == {"Authorization": "Bearer first"}
+        write("second")
+        connection.renew(connection.generation - 1)  # somebody else has seen to it
+        assert (await connection.session(), connection.generation) == (session, 1)
+        connection.renew(connection.generation)
+        assert await connection.session() is session
+        assert await connection.headers() == {"Authorization": "Bearer second"}
+        write("third")
+        connection.renew(connection.generation)
+        newest = await connection.session()
+        assert newest is not session
+        assert [session.closed] == [False]
+        for _ in range(6):
+            write("third")
+            connection.renew(connection.generation)
+            newest = await connection.session()
+        assert session.closed
+    assert newest.closed
 
 
 def test_errors_read_like_sentences() -> None:
