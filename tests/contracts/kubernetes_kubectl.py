@@ -156,7 +156,8 @@ class KubectlContract:
         assert api.get(f"{ROLLOUTS}/{name}")["spec"]["concurrency"] == 4
 
     def test_watch(self, api: Api, kubectl: Kubectl, name: str) -> None:
-        process = kubectl.start("get", "ro", name, "--watch", "--no-headers")
+        # A list is watched from its version on; one object by name is not, and a change in between would go unseen.
+        process = kubectl.start("get", "ro", f"--field-selector=metadata.name={name}", "--watch", "--no-headers")
         try:
             assert process.stdout is not None
             assert process.stdout.readline().split()[0] == name
