@@ -5,10 +5,11 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
 from beehive.config import Duration
 from beehive.errors import PeerFailed
-from beehive.messages.objects import JobChanged, ListJobs, ListNodes, NodeChanged, NodeGone, Patched, PatchNode
+from beehive.messages.objects import JobChanged, JobGone, ListJobs, ListNodes, NodeChanged, NodeGone, Patched, PatchNode
 from modules.demo.apiserver.server import Server
 from modules.informer import Config
 from tests.contracts.faults import (
@@ -279,6 +280,30 @@ async def test_a_fresh_list_knows_what_the_watch_has_not_brought(place: Place, p
         assert told.count(made["metadata"]["uid"]) == 1
         listed = {one.metadata.uid for one in (await peers.ask(ListJobs())).items}
         assert listed == {made["metadata"]["uid"], witness["metadata"]["uid"]}
+
+
+async def test_a_list_that_was_overtaken_is_not_taken_for_the_truth(place: Place, proxy: Proxy) -> None:
+    """It was read before a job was made and arrives after a newer list: the job must not be told as gone."""
+    async with alone(place.informer(watch_timeout=Duration(20))) as peers:
+        arrive = asyncio.Event()
+
+        async def slowly(request: web.Request) -> web.StreamResponse:
+            listed = await place.get(request.path)
+            await arrive.wait()
+            return web.json_response(listed)
+
+        late = proxy.fail(lists("/nodeupgradejobs"), slowly, times=1)
+        proxy.fail(watches("/nodeupgradejobs"), refuses(410, "Expired"), times=1)
+        proxy.cut()
+        await until(lambda: late.hits > 0, "the list is being read anew")
+        job = await place.job()
+        fresh = await peers.ask(ListJobs(fresh=True))
+        assert [one.metadata.uid for one in fresh.items] == [job["metadata"]["uid"]]
+        arrive.set()
+        witness = await place.job()
+        await hear(peers, JobChanged, lambda said: said.job.metadata.uid == witness["metadata"]["uid"])
+        assert not peers.all_of(JobGone)
+        assert len((await peers.ask(ListJobs())).items) == 2
 
 
 async def test_a_fresh_list_that_cannot_be_had_is_no_answer(place: Place, proxy: Proxy) -> None:

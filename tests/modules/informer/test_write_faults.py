@@ -153,8 +153,10 @@ async def test_a_write_that_nobody_waits_for_is_not_begun(place: Place, proxy: P
         two.cancel()
         gate.set()
         assert isinstance(await one, Patched)
+        third = await peers.ask(cordon(await place.node()))
+        assert isinstance(third, Patched)
         assert not (await place.get(f"{NODES}/{second['metadata']['name']}"))["spec"].get("unschedulable")
-        assert proxy.count("PATCH") == 1
+        assert proxy.count("PATCH") == 2
 
 
 async def test_writes_in_flight_end_before_the_module_does(place: Place, proxy: Proxy) -> None:
