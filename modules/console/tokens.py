@@ -27,7 +27,7 @@ class Desk:
 
     async def create(self, node: str, uses: int, lifetime: float) -> str:
         """A new token for `uses` nodes (0: any number), or for one `node` only, good for `lifetime` seconds."""
-        ca = await self._vault.ca(self._world.now())
+        ca = (await self._vault.authority(self._world.now())).ca
         token = Token(id=self._world.new_id(), expires=self._world.now() + lifetime, node=node, uses=uses)
         made: list[str] = []
 

@@ -18,6 +18,9 @@ from modules.demo.cluster import running
 from modules.demo.scene import JOB, NEW, OLD, SCENES, Played, Scene, Stage
 from modules.demo.show import Lines, LiveTable, Show, coloured, rows, wants_terminal
 
+_UNCUT = 1000
+"""The last table shows every sentence whole; a terminal wraps what is too long."""
+
 
 def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
     """Set the scene up, play it, tell how it ended: 0 when every host runs a complete version and the job ended so."""
@@ -70,7 +73,7 @@ def _tell(played: Played, stage: Stage, as_json: bool) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     table = rows(played.job, lambda name: stage.hosts[name].answers(), stage.notes)
-    for line in coloured(played.job, table, console.width if console.is_terminal else 120):
+    for line in coloured(played.job, table, _UNCUT):
         console.print(line)
     console.print(f"\n{summary(played.job, played.seconds)}")
     if _is_good(played):

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from beehive.api.nodeupgradejob import NodeEntry, NodeUpgradeJob
+from modules.console.sentences import sentence
 from modules.console.view import COLOURS, Row, bar, lines, row
 
 Running = Callable[[str], str]
@@ -41,8 +42,7 @@ def rows(job: NodeUpgradeJob, running: Running, notes: Notes) -> list[Row]:
 
 
 def _why(entry: NodeEntry, note: str) -> str:
-    told = entry.reason or entry.reason_code
-    return "; ".join(part for part in (told, note) if part)
+    return "; ".join(part for part in (sentence(entry), note) if part)
 
 
 class LiveTable:
@@ -92,7 +92,7 @@ class Lines:
 def coloured(job: NodeUpgradeJob, table: list[Row], width: int) -> list[Text]:
     """The table's lines, coloured by what happened."""
     phases = [entry.phase for entry in job.status.node_status or ()]
-    header, *body = lines(table, min(width, 120))
+    header, *body = lines(table, width)
     return [Text(header), *(Text(line, COLOURS.get(phase, "")) for line, phase in zip(body, phases, strict=True))]
 
 
