@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 _GATHER = 5.0
 """A look takes at most one part in so many of the time: the next comes that many times its duration later."""
+_TRIFLE = 2e-6
+"""More than the wall clock's rounding, in seconds."""
 
 
 class Alarm:
@@ -38,13 +40,16 @@ class Alarm:
         self._not_before = self.now + _GATHER * (self.now - began)
 
     def next(self) -> float | None:
-        """By the wall clock."""
-        now, wall = self.now, self._wall()
-        moments = [] if self._look_at is None else [self._look_at]
-        if self.plan_at is not None:
-            moments.append(now + max(0.0, self.plan_at - wall))
-        return wall + max(0.0, max(min(moments), self._not_before) - now) if moments else None
+        """By the wall clock; a trifle late, for at a moment before its time nothing would be due yet."""
+        left = self._left()
+        return None if left is None else self._wall() + (left + _TRIFLE if left > 0 else 0.0)
 
     def is_due(self) -> bool:
-        at = self.next()
-        return at is not None and at <= self._wall()
+        left = self._left()
+        return left is not None and left <= 0
+
+    def _left(self) -> float | None:
+        moments = [] if self._look_at is None else [self._look_at - self.now]
+        if self.plan_at is not None:
+            moments.append(self.plan_at - self._wall())
+        return max(min(moments), self._not_before - self.now) if moments else None

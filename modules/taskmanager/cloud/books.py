@@ -50,6 +50,7 @@ class JobDesk:
         """Generation for which the plan failed; -1: none."""
         self._config = config
         self._delays = doubling(config.retry_first, config.retry_cap)
+        self._refusal = ""
         self._places: dict[str, int] | None = None
 
     @property
@@ -115,7 +116,7 @@ class JobDesk:
             if not words:
                 del self.said[node]
         self.settled()
-        self.denied = None
+        self.denied, self._refusal = None, ""
         self._delays = doubling(self._config.retry_first, self._config.retry_cap)
         return seen
 
@@ -130,6 +131,14 @@ class JobDesk:
         self.writing = False
         self.in_write = {}
         self.not_before = now + next(self._delays)
+
+    def refused(self, now: float, why: str) -> bool:
+        """The last write was refused for good. True when it is the first time that this is said."""
+        self.denied = self.unanswered[-1] if self.unanswered else None
+        self.settled()
+        self.not_before = now + next(self._delays)
+        news, self._refusal = why != self._refusal, why
+        return news
 
     def drop_said(self) -> list[Said]:
         """Everything unwritten, which nobody will write any more."""

@@ -119,7 +119,7 @@ class Cordons:
             return None
         if entry.phase != SUCCESSFUL or entry.attempt != held.attempt:
             return None
-        old = held.from_version or entry.historic_version or codes.version_word(version_of(node))
+        old = entry.historic_version or held.from_version or codes.version_word(version_of(node))
         return Change(old, entry.current_version or desk.job.spec.version)
 
     def answered(self, name: str, answer: WriteAnswer) -> None:

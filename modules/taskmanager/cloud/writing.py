@@ -120,14 +120,12 @@ class Writing:
 
     def _denied(self, desk: JobDesk, why: str) -> None:
         name = desk.job.metadata.name
-        log.error("the API server refuses to store what job %s came to: %s", name, why)
-        desk.denied = desk.unanswered[-1] if desk.unanswered else desk.job.status
-        desk.settled()
-        desk.not_before = self.now() + 1.0
-        event = RecordEvent(
-            kind="NodeUpgradeJob", name=name, uid=desk.uid, warning=True, reason="StatusRefused", note=why[:1000]
-        )
-        self._background.tell((event,))
+        if desk.refused(self.now(), why):
+            log.error("the API server refuses to store what job %s came to: %s", name, why)
+            event = RecordEvent(
+                kind="NodeUpgradeJob", name=name, uid=desk.uid, warning=True, reason="StatusRefused", note=why[:1000]
+            )
+            self._background.tell((event,))
 
 
 def is_alike(one: JobStatus, other: JobStatus) -> bool:
