@@ -59,6 +59,11 @@ def sentence(text: str, longest: int = LONGEST_REASON) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+def nodes(count: int) -> str:
+    """`1 node`, `2 nodes`."""
+    return "1 node" if count == 1 else f"{count:,} nodes"
+
+
 def version_word(text: str) -> str:
     """A version from outside; it is shown, never used."""
     return sentence(text, _LONGEST_VERSION)

@@ -46,14 +46,14 @@ def _head(before: JobStatus, job: NodeUpgradeJob) -> Iterator[RecordEvent]:
         wrong = next((one.message for one in status.conditions or () if one.type == "Accepted"), "")
         yield _on_job(job, codes.INVALID, wrong, warning=True)
     elif before.phase == NEW:
-        text = f"{status.total} nodes, {spec.concurrency} at a time, tolerance {spec.failure_tolerate or '0.1'}"
+        text = f"{codes.nodes(status.total)}, {spec.concurrency} at a time, tolerance {spec.failure_tolerate or '0.1'}"
         yield _on_job(job, "Started", text)
     elif status.phase != before.phase and status.phase in _ENDED:
         failed = status.phase == FAILURE
         text = f"{status.successful} upgraded, {status.failed + status.unknown} failed, {status.skipped} skipped"
         yield _on_job(job, status.reason or status.phase, text, warning=failed)
     elif before.phase in _ENDED and status.phase == IN_PROGRESS:
-        yield _on_job(job, "Retried", f"{status.pending} nodes are tried again")
+        yield _on_job(job, "Retried", f"{codes.nodes(status.pending + status.in_progress)} to do again")
 
 
 def _progress(
@@ -62,7 +62,7 @@ def _progress(
     status = job.status
     good = [entry.node_name for _, entry in changed if entry.phase == SUCCESSFUL]
     if good and _passed_tenth(before.successful, status.successful, status.total):
-        yield _on_job(job, "NodesUpgraded", f"{some(good)} run {job.spec.version}; {status.done} done")
+        yield _on_job(job, "NodesUpgraded", f"{some(good)} upgraded to {job.spec.version}; {status.done} done")
     bad = [entry for former, entry in changed if former and entry.phase in (FAILURE, UNKNOWN)]
     failed, was = status.failed + status.unknown, before.failed + before.unknown
     if bad and failed <= _EACH:

@@ -114,7 +114,7 @@ def accepted(job: NodeUpgradeJob, status: JobStatus, problems: Sequence[str], no
     """The condition that says whether the job can be carried out at all."""
     reason = codes.INVALID if problems else "Valid"
     closed = status.total - status.pending
-    message = "; ".join(problems) or f"{status.total} nodes selected, {closed} of them closed without a start"
+    message = "; ".join(problems) or f"{codes.nodes(status.total)} selected, {closed} of them closed without a start"
     said = status.conditions or ()
     return set_condition(said, _condition(job, ACCEPTED, not problems, reason, message, now))
 
@@ -151,7 +151,7 @@ def _progress(job: NodeUpgradeJob, status: JobStatus) -> tuple[str, str]:
     if status.in_progress:
         text = f"{status.in_progress} of {job.spec.concurrency} slots busy: {status.waiting}"
         return "NodesInFlight", text
-    return ("Suspended" if job.spec.suspend else "Waiting"), status.waiting or f"{status.pending} nodes to start"
+    return ("Suspended" if job.spec.suspend else "Waiting"), status.waiting or f"{codes.nodes(status.pending)} to start"
 
 
 def _failure(job: NodeUpgradeJob, status: JobStatus, failed: int) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """The planner's shell: one job from `kubectl apply` to its end, and what is done in which order."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,12 +10,12 @@ from beehive.messages.fleet import Tell
 from beehive.messages.objects import Denied, PatchJob, PatchJobStatus, PatchNode, Stale
 from beehive.messages.tasks import Hello, StartTask
 from beehive.world import World
-from modules.taskmanager.job import round as looking
+from modules.taskmanager.job.phases import next_status
 from tests.fakes.jobs import NEW, OLD, a_report, phases, rolled_back, success
 from tests.modules.taskmanager.cluster import Cluster
 
 pytestmark = pytest.mark.virtual_time
-MINE = {"uid": "uid-of-north"}
+MINE: dict[str, Any] = {"uid": "uid-of-north"}
 
 
 async def test_three_outcomes_from_apply_to_completed(world: World) -> None:
@@ -326,14 +327,13 @@ async def test_write_that_is_refused_for_good_is_not_repeated(world: World) -> N
 async def test_job_whose_plan_trips_is_set_aside_and_the_others_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = looking.next_status
 
     def trips(job: object, scene: object) -> object:
         if job.metadata.name == "north" and job.metadata.generation == 1:  # type: ignore[attr-defined]
             raise RuntimeError("a bug")
-        return real(job, scene)  # type: ignore[arg-type]
+        return next_status(job, scene)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(looking, "next_status", trips)
+    monkeypatch.setattr("modules.taskmanager.job.round.next_status", trips)
     cluster = Cluster(world, "a", "b")
     cluster.connect("a", "b")
     async with cluster.planner():

@@ -1,6 +1,7 @@
 """Cordons and deletion: a node's flag ends as it began on every path, and a deletion never hangs."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,10 @@ from tests.fakes.jobs import NEW, OLD, phases, rolled_back, success
 from tests.modules.taskmanager.cluster import Cluster, Write, away
 
 pytestmark = pytest.mark.virtual_time
-MINE = {"uid": "uid-of-north"}
+MINE: dict[str, Any] = {"uid": "uid-of-north"}
 
 
-async def in_flight(cluster: Cluster, *nodes: str, **spec: object) -> None:
+async def in_flight(cluster: Cluster, *nodes: str, **spec: Any) -> None:
     cluster.connect(*nodes)
     cluster.apply(*nodes, concurrency=len(nodes), **{"timeout_seconds": 600, "failure_tolerate": "1", **spec})
     await cluster.until(lambda: len(cluster.started()) == len(nodes), "all are told")

@@ -1,6 +1,7 @@
 """Words of nodes: none is lost, none counts twice, and none that is not stored is acknowledged."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,10 @@ from tests.fakes.jobs import NEW, OLD, a_report, phases, result, rolled_back, su
 from tests.modules.taskmanager.cluster import Cluster, away
 
 pytestmark = pytest.mark.virtual_time
-MINE = {"uid": "uid-of-north"}
+MINE: dict[str, Any] = {"uid": "uid-of-north"}
 
 
-async def in_flight(cluster: Cluster, *nodes: str, **spec: object) -> None:
+async def in_flight(cluster: Cluster, *nodes: str, **spec: Any) -> None:
     """The job north with these nodes told to start."""
     cluster.connect(*nodes)
     cluster.apply(*nodes, concurrency=max(1, len(nodes)), **{"timeout_seconds": 3600, **spec})
@@ -214,11 +215,11 @@ async def test_attempt_that_nobody_gave_is_dropped_after_a_look(world: World) ->
 # ---- asking for leave --------------------------------------------------------------------------------------------
 
 
-async def greeted(cluster: Cluster, node: str, **more: object) -> object:
+async def greeted(cluster: Cluster, node: str, **more: Any) -> object:
     """What a node is told that asks whether it may begin."""
     cluster.hear()
     before = len(cluster.told)
-    await cluster.say(node, Hello(**{"job": "north", "attempt": 1, "action": "Upgrade", **MINE, **more}))  # type: ignore[arg-type]
+    await cluster.say(node, Hello(**{"job": "north", "attempt": 1, "action": "Upgrade", **MINE, **more}))
     await cluster.rest(2)
     cluster.hear()
     return [type(body) for name, body in cluster.told[before:] if name == node]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.fakes.jobs import NEW, OLD, phases, rolled_back, success
 from tests.modules.taskmanager.cluster import Cluster, Write, away
 
 pytestmark = pytest.mark.virtual_time
-MINE = {"uid": "uid-of-north"}
+MINE: dict[str, Any] = {"uid": "uid-of-north"}
 NODES = ("a", "b", "c", "d")
 
 
