@@ -3,6 +3,7 @@
 import contextlib
 import json
 import secrets
+import ssl
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 from beehive.api.crd import crd
 from beehive.api.nodeupgradejob import API_VERSION, KIND, NodeUpgradeJob
 from beehive.errors import RuntimeFailed
+from modules.demo.certificate import write_certificate
 from modules.demo.children import Child, wait_until
 from modules.demo.cloud import Cloud
 
@@ -29,7 +31,11 @@ class Cluster:
         self.token = secrets.token_urlsafe(24)
         self._write("token", self.token)
         self._write("crd.json", json.dumps(crd()))
-        self._client = httpx.Client(headers={"Authorization": f"Bearer {self.token}"}, timeout=10, trust_env=False)
+        self.ca, key = directory / "api.crt", directory / "api.key"
+        write_certificate(self.ca, key)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        trusting = ssl.create_default_context(cafile=str(self.ca))
+        self._client = httpx.Client(headers=headers, verify=trusting, timeout=10, trust_env=False)
         self.api = self._start_api()
         self.url = wait_until(self._address, 20, "The start of the API server", self.api)
         self._write("kubeconfig", json.dumps(self._kubeconfig()))
@@ -39,6 +45,7 @@ class Cluster:
         arguments = (
             sys.executable, "-m", "modules.demo.apiserver", "--port", "0", "--namespace", NAMESPACE,
             "--token-file", str(self.directory / "token"), "--crd", str(self.directory / "crd.json"),
+            "--certificate", str(self.ca), "--key", str(self.directory / "api.key"),
         )  # fmt: skip
         return Child("the API server", arguments, self.directory / "apiserver.log")
 
@@ -91,14 +98,15 @@ class Cluster:
 
     def _informer(self) -> dict[str, Any]:
         return {
-            "server": self.url, "tokenFile": str(self.directory / "token"), "namespace": NAMESPACE,
+            "server": self.url, "tokenFile": str(self.directory / "token"), "caFile": str(self.ca),
+            "namespace": NAMESPACE,
             "lease": {"duration": "2s", "renewDeadline": "1500ms", "retryPeriod": "500ms"},
         }  # fmt: skip
 
     def _kubeconfig(self) -> dict[str, Any]:
         return {
             "apiVersion": "v1", "kind": "Config", "current-context": "demo",
-            "clusters": [{"name": "demo", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "demo", "cluster": {"server": self.url, "certificate-authority": str(self.ca)}}],
             "users": [{"name": "demo", "user": {"token": self.token}}],
             "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "demo"}}],
         }  # fmt: skip

@@ -90,7 +90,7 @@ def _keep_running(directory: Path) -> None:
         f"\n It runs on. Look at it with: kubectl --kubeconfig {directory}/kubeconfig get nuj {JOB} -o wide", flush=True
     )
     print(" Ctrl-C ends it.", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, SystemExit):
         signal.pause()
 
 

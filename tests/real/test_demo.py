@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.running.build import KUBECTL
+
 PROGRAM = Path(sys.executable).with_name("beehive")
 
 
@@ -77,4 +79,27 @@ def test_a_person_who_stops_it_leaves_nothing_behind(tmp_path: Path, number: sig
         running.wait(60)
     assert "Traceback" not in said
     assert list(tmp_path.glob("beehive-demo-*")) == []
+    assert left_behind(tmp_path) == []
+
+
+def test_kept_running_it_answers_kubectl(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
+    with subprocess.Popen(
+        (PROGRAM, "demo", "--keep"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as running:
+        assert running.stdout is not None
+        command = next(
+            line.partition("with: ")[2].split()
+            for line in running.stdout
+            if "kubectl" in line and "--kubeconfig" in line
+        )
+        asked = subprocess.run(
+            (KUBECTL.path(), *command[1:]), capture_output=True, text=True, env=environment, timeout=60, check=False
+        )
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+    assert asked.returncode == 0, asked.stderr
+    header, line = asked.stdout.splitlines()
+    assert header.split() == ["NAME", "VERSION", "PHASE", "DONE", "FAILED", "AGE", "WAITING", "REASON"]
+    assert line.split()[:5] == ["demo", "v1.23.0", "Completed", "5/5", "1"]
     assert left_behind(tmp_path) == []
