@@ -27,6 +27,7 @@ from beehive.messages.objects import (
 from modules.informer import Config
 from tests.contracts.faults import Proxy, hangs, watches
 from tests.contracts.informer import INIT, InformerContract, guards, hear, job_of, leading, op
+from tests.contracts.informer_others import InformerOthersContract
 from tests.contracts.place import EDGE, NODES, Object, Place, until
 from tests.fakes.alone import alone
 from tests.real.running.apiserver import ApiServer
@@ -127,7 +128,7 @@ async def own_place(own_reach: tuple[Config, Config]) -> AsyncIterator[Place]:
         yield opened
 
 
-class TestOnKubeApiserver(InformerContract):
+class TestOnKubeApiserver(InformerContract, InformerOthersContract):
     """The same tests as on the embedded server, under RBAC."""
 
 

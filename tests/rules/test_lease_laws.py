@@ -1,7 +1,7 @@
 """Several candidates, one store that swaps by version, any pauses, losses and clocks: never two leaders."""
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beehive.api.lease import Lease
@@ -76,6 +76,7 @@ turns = st.tuples(
 )
 
 
+@example([("turn", 0, 0.0), ("turn", 1, 0.0), ("hear", 0, 9.9), ("turn and hear", 1, 5.1)], [0.0] * 3, 10.0)
 @settings(max_examples=500, deadline=None)
 @given(st.lists(turns, max_size=40), st.lists(st.floats(0, 1e6), min_size=3, max_size=3), st.floats(0.1, 14.9))
 def test_never_two_leaders(happenings: list[tuple[str, int, float]], offsets: list[float], deadline: float) -> None:

@@ -1,4 +1,4 @@
-"""The embedded API server, in memory, one for each test."""
+"""The embedded API server, in memory, one for each test, and a proxy before it."""
 
 from collections.abc import AsyncIterator
 
@@ -8,6 +8,7 @@ from beehive.api.crd import crd
 from modules.demo.apiserver.server import Config as ServerConfig
 from modules.demo.apiserver.server import Server
 from modules.informer import Config
+from tests.contracts.faults import Proxy
 from tests.contracts.place import Place
 
 
@@ -18,6 +19,13 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def place(server: Server) -> AsyncIterator[Place]:
-    async with Place(Config(server=server.address)) as opened:
+async def proxy(server: Server) -> AsyncIterator[Proxy]:
+    async with Proxy(server.address) as running:
+        yield running
+
+
+@pytest.fixture
+async def place(server: Server, proxy: Proxy) -> AsyncIterator[Place]:
+    """The admin reaches the server itself, the informer through the proxy."""
+    async with Place(Config(server=server.address), Config(server=proxy.address)) as opened:
         yield opened

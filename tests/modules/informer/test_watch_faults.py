@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -30,19 +29,6 @@ from tests.fakes.alone import Peers, alone
 
 GONE = '{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
 BROKEN = '{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError","message":"etcd"}}\n'
-
-
-@pytest.fixture
-async def proxy(server: Server) -> AsyncIterator[Proxy]:
-    async with Proxy(server.address) as running:
-        yield running
-
-
-@pytest.fixture
-async def place(server: Server, proxy: Proxy) -> AsyncIterator[Place]:
-    """The admin reaches the server itself, the informer through the proxy."""
-    async with Place(Config(server=server.address), Config(server=proxy.address)) as opened:
-        yield opened
 
 
 async def sees(peers: Peers, place: Place, name: str, value: str) -> None:
