@@ -207,7 +207,7 @@ def test_a_bad_release_stops_itself(fleet: Fleet) -> None:
 
 def test_the_etcd_member_is_seen_on_its_node(fleet: Fleet) -> None:
     labels = {"node-role.kubernetes.io/etcd": "true"}
-    fleet.add_node("server-1", labels, {"etcd.k3s.cattle.io/node-name": "default"})
+    fleet.add_node("server-1", labels, {"etcd.k3s.cattle.io/node-name": "store"})
     fleet.add_node("server-2", labels, {"etcd.k3s.cattle.io/node-name": "gone"})
 
     def condition(name: str) -> tuple[str, str] | None:
