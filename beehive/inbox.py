@@ -7,26 +7,16 @@ of a sender is one comparison, and there is no second code path for the observed
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Iterator
+from itertools import repeat
+from operator import length_hint
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
 from beehive.errors import InboxFull, PeerFailed, Undeliverable
 from beehive.message import Envelope, Lagged, kind
-
-
-class Tracer(Protocol):
-    """Sees every message. While one is attached messages have ids and causes, and all gates are shut."""
-
-    def posted(self, receiver: str, envelope: Envelope) -> None:
-        """A message was put into the receiver's inbox."""
-
-    def delivered(self, receiver: str, envelope: Envelope) -> None:
-        """The receiver took the message in hand."""
-
-    def answered(self, envelope: Envelope, answer: object) -> None:
-        """The request in `envelope` got its answer."""
+from beehive.trace import Watch
 
 
 class Statistics(Struct, frozen=True):
@@ -38,34 +28,22 @@ class Statistics(Struct, frozen=True):
     waiting: int
 
 
-class Watch:
-    """The tracer of a bus, shared by its inboxes, and the numbering that only a tracer needs."""
-
-    __slots__ = ("_last", "tracer")
-
-    def __init__(self) -> None:
-        self.tracer: Tracer | None = None
-        self._last = 0
-
-    def number(self, envelope: Envelope, cause: int) -> Envelope:
-        """The same message with the next id and its cause."""
-        self._last += 1
-        return Envelope(envelope.source, envelope.body, envelope.answer_to, self._last, cause)
-
-
 Waiting: TypeAlias = tuple[Envelope, "asyncio.Future[None]", int]
 """A message, the sender's place in the line, and the message's cause."""
 
-_LAGGED = Envelope("kernel", None)
-"""Stands in the queue where events are missing; replaced by a `Lagged` with the count when it is taken."""
+_LAGGED = Envelope("kernel", None, cast("asyncio.Future[Any]", Ellipsis))
+"""Stands in the queue where events are missing; replaced by a `Lagged` with the count when it is taken.
+
+It looks like a question, so that taking anything else needs no second comparison.
+"""
 
 
 class Inbox:
     """Bounded, first in first out, with waiting senders in the order of their coming."""
 
     __slots__ = (
-        "_lagging", "_line", "_missing", "_sleeper", "_watch", "capacity", "closed",
-        "in_hand", "missed", "owner", "queue", "room", "taken",
+        "_batch", "_counted", "_lagging", "_line", "_missing", "_sleeper", "_watch", "capacity", "closed",
+        "in_hand", "missed", "owner", "queue", "room", "stale",
     )  # fmt: skip
 
     def __init__(self, owner: str, capacity: int, watch: Watch | None = None) -> None:
@@ -76,14 +54,21 @@ class Inbox:
         self.room = 0
         self.queue: deque[Envelope] = deque()
         self.in_hand: Envelope | None = None
-        self.taken = 0
+        self._counted = 0
+        self._batch = repeat(None, 0)
         self.missed = 0
+        self.stale = 0
         self.closed = False
         self._watch = watch or Watch()
-        self._line: deque[Waiting] = deque()
+        self._line: list[Waiting] = []
         self._sleeper: asyncio.Future[None] | None = None
         self._lagging = False
         self._missing = 0
+
+    @property
+    def taken(self) -> int:
+        """Messages taken so far. A batch is counted when it begins, less what is still to come of it."""
+        return self._counted - length_hint(self._batch)
 
     # ---- senders -----------------------------------------------------------------------------------------------
 
@@ -99,13 +84,14 @@ class Inbox:
         return True
 
     def _append(self, envelope: Envelope, cause: int) -> None:
-        if self._watch.tracer:
+        tracer = self._watch.tracer
+        if tracer:
             envelope = self._watch.number(envelope, cause)
-            self._watch.tracer.posted(self.owner, envelope)
+            tracer.posted(self.owner, envelope)
         self.queue.append(envelope)
         if self._sleeper:
             self.wake()
-        else:
+        elif not tracer:
             self.open_gate()
 
     def line_up(self, envelope: Envelope, cause: int) -> "Waiting":
@@ -144,7 +130,7 @@ class Inbox:
     def _let_in(self) -> None:
         """Give freed places to those who wait, first come first served."""
         while self._line and len(self.queue) - self._lagging < self.capacity:
-            envelope, place, cause = self._line.popleft()
+            envelope, place, cause = self._line.pop(0)
             if not place.done():
                 self._append(envelope, cause)
                 place.set_result(None)
@@ -167,44 +153,66 @@ class Inbox:
     # ---- the owner ---------------------------------------------------------------------------------------------
 
     def take(self) -> Iterator[Envelope]:
-        """What is there now, one at a time; `in_hand` names the one being handled, so a failure costs exactly that."""
-        queue = self.queue
-        tracer = self._watch.tracer
-        for _ in range(len(queue)):
-            if not queue:
+        """What is there now, one at a time; `in_hand` names the one being handled, so a failure costs exactly that.
+
+        The short way of a message is as on the sender's side: while the gate is open nobody waits and nobody looks on.
+        """
+        queue, watch = self.queue, self._watch
+        self._counted += len(queue) - length_hint(self._batch)
+        self._batch = repeat(None, len(queue))
+        for _ in self._batch:
+            try:
+                envelope = queue.popleft()
+            except IndexError:  # the inbox was emptied meanwhile
+                self._counted -= 1
                 break
-            envelope = queue.popleft()
-            if envelope is _LAGGED:
-                envelope = Envelope("kernel", Lagged(missed=self._missing))
-                self._lagging, self._missing = False, 0
-            elif envelope.answer_to is not None and envelope.answer_to.done():
-                self._let_in()
-                continue
-            self.taken += 1
+            answer_to = envelope.answer_to
+            if answer_to is not None:
+                if envelope is _LAGGED:
+                    envelope = self._lagged()
+                elif answer_to.done():
+                    self.stale += 1
+                    self._counted -= 1
+                    self._let_in()
+                    continue
             self.in_hand = envelope
-            if self._line:
-                self._let_in()
-            if tracer:
-                tracer.delivered(self.owner, envelope)
+            if not self.room:
+                if self._line:
+                    self._let_in()
+                if watch.tracer:
+                    watch.tracer.delivered(self.owner, envelope)
             yield envelope
         self.in_hand = None
 
-    async def sleep(self, seconds: float | None) -> None:
-        """Until a message comes, the inbox closes, or `seconds` have passed; then one turn of the loop at most."""
+    def _lagged(self) -> Envelope:
+        envelope = Envelope("kernel", Lagged(missed=self._missing))
+        self._lagging, self._missing = False, 0
+        if self._watch.tracer:
+            envelope = self._watch.number(envelope, 0)
+            self._watch.tracer.posted(self.owner, envelope)
+        return envelope
+
+    def sleep(self, seconds: float | None) -> Awaitable[None]:
+        """Until a message comes, the inbox closes, or `seconds` have passed; one turn of the loop when one is there.
+
+        A sleeper that is cancelled is found by the next sender: the gate stays shut until then.
+        """
         if self.queue or self.closed:
-            await asyncio.sleep(0)
-            return
+            return asyncio.sleep(0)
         self.room = 0
         loop = asyncio.get_running_loop()
-        self._sleeper = sleeper = loop.create_future()
-        timer = None if seconds is None else loop.call_later(max(0.0, seconds), self.wake)
+        sleeper: asyncio.Future[None] = asyncio.Future(loop=loop)
+        self._sleeper = sleeper
+        return sleeper if seconds is None else self._sleep_at_most(seconds, sleeper, loop)
+
+    async def _sleep_at_most(
+        self, seconds: float, sleeper: "asyncio.Future[None]", loop: asyncio.AbstractEventLoop
+    ) -> None:
+        timer = loop.call_later(max(0.0, seconds), self.wake)
         try:
             await sleeper
         finally:
-            self._sleeper = None
-            if timer:
-                timer.cancel()
-            self.open_gate()
+            timer.cancel()
 
     def wake(self) -> None:
         """End the owner's sleep; from now on senders append by themselves."""
@@ -232,7 +240,7 @@ class Inbox:
         self.closed = True
         self.room = 0
         while self._line:
-            envelope, place, _ = self._line.popleft()
+            envelope, place, _ = self._line.pop(0)
             if not place.done():
                 place.set_exception(
                     Undeliverable(
@@ -244,7 +252,10 @@ class Inbox:
     def empty(self, why: str) -> None:
         """Drop everything that nobody will take any more; every asker is told."""
         while self.queue:
-            fail(self.queue.popleft(), f"{self.owner} {why}")
+            envelope = self.queue.popleft()
+            if envelope is not _LAGGED:
+                fail(envelope, f"{self.owner} {why}")
+        self._lagging, self._missing = False, 0
 
     def statistics(self) -> Statistics:
         """A snapshot for metrics."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from beehive.bus import Bus
-from beehive.inbox import Tracer
 from beehive.journal import Journal
 from beehive.message import Envelope
 from beehive.messages.tasks import TaskReport
 from beehive.module import Endpoint, Module
 from beehive.router import Declaration
+from beehive.trace import Tracer
 from beehive.world import World
 from modules.taskmanager.cloud import CloudTaskManager
 from modules.taskmanager.config import CloudConfig, EdgeConfig
