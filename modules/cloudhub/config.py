@@ -35,6 +35,8 @@ class Secrets(Struct, frozen=True, kw_only=True, rename="camel"):
     """Holds `cloudcoredata` and `cloudcorekeydata`, DER."""
     tokens: str = "beehive-tokens"
     """Holds the key that signs join tokens, and what is known of each token."""
+    revoked: str = "beehive-revoked"
+    """Holds the list of nodes whose certificates count no more; there may be none."""
 
 
 class Config(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -49,5 +51,13 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """A node that says nothing for so long is taken as gone. Edges say something every 15 s. Default 30s."""
     certificate_lifetime: Duration = Duration(365 * 86400)
     """How long an edge's certificate is good. Default 365d."""
+    handshakes: int = 256
+    """So many connections are received at once on the websocket's port; the others wait. Default 256."""
+    handshakes_per_address: int = 64
+    """So many of them may come from one address (a site behind NAT is one). Default 64."""
+    messages_per_second: float = 100.0
+    """A node that says more, for longer than `message_burst` allows, is read more slowly; nothing is dropped."""
+    message_burst: int = 500
+    """So many messages at once cost nothing. Default 500."""
     handshake_timeout: Duration = Duration(15)
     """Time for TLS, and again for the websocket's upgrade. Default 15s."""

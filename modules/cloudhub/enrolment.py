@@ -11,7 +11,7 @@ from msgspec import Struct
 from beehive.errors import Refused, Unavailable
 from beehive.world import World
 from modules.cloudhub import identity, pki, tokens
-from modules.cloudhub.pki import Pair
+from modules.cloudhub.keyring import Keyring
 from modules.cloudhub.vault import Vault
 
 log = logging.getLogger(__name__)
@@ -28,9 +28,9 @@ class Issued(Struct, frozen=True):
 class Enrolment:
     """Signs what the caller may be, and nothing else."""
 
-    def __init__(self, vault: Vault, ca: Pair, world: World, lifetime: float, counters: Counter[str]) -> None:
-        self.ca = ca
-        self.world = world
+    def __init__(self, vault: Vault, keyring: Keyring, world: World, lifetime: float, counters: Counter[str]) -> None:
+        self._keyring = keyring
+        self._world = world
         self._vault = vault
         self._lifetime = lifetime
         self._counters = counters
@@ -55,17 +55,21 @@ class Enrolment:
             return self._refuse(503, node, f"the API server is away: {trouble}")
         self._counters["certificates"] += 1
         log.info("node %s has a new certificate", node)
-        return Issued(pki.sign_node(self.ca, csr, node, self.world.now(), self._lifetime))
+        authority = self._keyring.authority
+        assert authority is not None
+        begins = self._keyring.revocations.not_before(node)
+        return Issued(pki.sign_node(authority.ca, csr, node, self._world.now(), self._lifetime, begins))
 
     def _same_node(self, certificate: Mapping[str, Any], node: str) -> None:
         try:
             identity.check_claim(identity.node_of(certificate), node)
+            self._keyring.revocations.check(node, identity.lifetime_of(certificate)[0])
         except Refused as refusal:
             raise Refused(f"failed to verify the certificate for edgenode: {node}, err: {refusal}") from None
 
     async def _redeem(self, text: str, use: tokens.Use) -> None:
         def change(data: Mapping[str, bytes]) -> dict[str, bytes] | None:
-            now = self.world.now()
+            now = self._world.now()
             book = tokens.read(data)
             noted = tokens.redeem(book, text, use, now)
             return None if noted is book else tokens.write(noted, now)

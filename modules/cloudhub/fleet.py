@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from msgspec import Struct
 from picows import WSCloseCode
 
 from beehive.errors import InboxFull, Refused, Undeliverable
@@ -16,6 +17,7 @@ from beehive.module import Endpoint
 from beehive.world import World
 from modules.cloudhub import identity
 from modules.cloudhub.peer import MOST_REFUSED, Peer
+from modules.cloudhub.revocations import Revocations
 from modules.cloudhub.sessions import Sessions
 
 log = logging.getLogger(__name__)
@@ -26,16 +28,30 @@ _RETURNS_PER_SECOND = 300.0
 """TLS handshakes that a hub can do: over so many seconds a fleet that is sent away is asked to spread itself."""
 
 
+class Pace(Struct, frozen=True):
+    """How quickly one node is read."""
+
+    rate: float
+    """Messages a second."""
+    burst: float
+    """Messages at once."""
+
+
 class Fleet:
     """Holds the peers; `until` is the end of our leadership on the loop's clock, looked at for every frame."""
 
-    def __init__(self, endpoint: Endpoint, world: World, sessions: Sessions, start: Callable[[Any], object]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, world: World, sessions: Sessions, start: Callable[[Any], object], pace: Pace
+    ) -> None:
         self.until = 0.0
+        self.revocations = Revocations()
         self.counters: Counter[str] = Counter()
         self.sessions = sessions
         self._endpoint = endpoint
         self._world = world
         self._start = start
+        self._pace = pace
+        self._refilled_at = 0.0
         self._clock = asyncio.get_running_loop().time
         self._peers: dict[str, Peer] = {}
         self._told: dict[str, tuple[str, int]] = {}
@@ -57,9 +73,11 @@ class Fleet:
         try:
             node = identity.node_of(certificate)
             identity.check_claim(node, peer.claims)
+            peer.begins, peer.ends = identity.lifetime_of(certificate or {})
+            self.revocations.check(node, peer.begins)
         except Refused as refusal:
             self.counters["refused_identity"] += 1
-            self._say(peer.claims, f"a connection was refused: {refusal}")
+            self.say(peer.claims, f"a connection was refused: {refusal}")
             peer.close(WSCloseCode.POLICY_VIOLATION, refusal.reason)
             return
         if not self.leads():
@@ -72,6 +90,7 @@ class Fleet:
         session, replaced = self.sessions.begin(node, self._world.now(), peer.legacy)
         former = self._peers.get(node)
         peer.admitted(node, session.epoch)
+        peer.allowance = self._pace.burst
         self._peers[node] = peer
         self.counters["sessions"] += 1
         if replaced is not None and former is not None:
@@ -85,11 +104,30 @@ class Fleet:
             del self._peers[peer.node]
             self._endpoint.publish(NodeOffline(node=peer.node, epoch=peer.epoch))
 
-    def sweep(self, keepalive: float) -> None:
-        """Cut off who has been mute for `keepalive` seconds, or has not read for 30."""
-        now = self._clock()
+    def revoke(self, revocations: Revocations) -> None:
+        """From now on these certificates count no more, also those of open sessions."""
+        self.revocations = revocations
         for peer in list(self._peers.values()):
-            if peer.unread_since and now - peer.unread_since > _UNREAD_LIMIT:
+            try:
+                revocations.check(peer.node, peer.begins)
+            except Refused as refusal:
+                self._dismiss(peer, "cut_revoked", refusal.reason)
+
+    def _dismiss(self, peer: Peer, counter: str, why: str) -> None:
+        self.counters[counter] += 1
+        self.say(peer.node, f"the session of node {peer.node} was ended: {why}")
+        peer.close(WSCloseCode.POLICY_VIOLATION, why)
+        self.gone(peer)
+
+    def sweep(self, keepalive: float) -> None:
+        """End the session of who has been mute for `keepalive` seconds, has not read for 30, or has expired."""
+        now, wall = self._clock(), self._world.now()
+        passed, self._refilled_at = min(1.0, now - self._refilled_at), now
+        for peer in list(self._peers.values()):
+            peer.refill(passed * self._pace.rate, self._pace.burst)
+            if wall > peer.ends:
+                self._dismiss(peer, "cut_expired", "its certificate has expired")
+            elif peer.unread_since and now - peer.unread_since > _UNREAD_LIMIT:
                 self.counters["cut_slow"] += 1
                 peer.cut()
             elif now - peer.heard_at > keepalive and not peer.waits_for_us:
@@ -147,7 +185,7 @@ class Fleet:
     def _set_aside(self, peer: Peer, read: wire.FromEdge | None, counter: str, reason: str) -> None:
         self.counters[counter] += 1
         peer.refused += 1
-        self._say(peer.node, f"a message of node {peer.node} was set aside: {reason}")
+        self.say(peer.node, f"a message of node {peer.node} was set aside: {reason}")
         if peer.refused > MOST_REFUSED:
             self.counters["cut_refused"] += 1
             peer.close(WSCloseCode.POLICY_VIOLATION, f"{MOST_REFUSED} messages could not be used; the last: {reason}")
@@ -216,7 +254,14 @@ class Fleet:
         self._told[tell.node] = (tell.body.uid, tell.body.attempt)
         return wire.to_legacy_edge(tell.body, tell.node, message_id, now)
 
-    def _say(self, whom: str, text: str) -> None:
+    def handshake_failed(self, address: str, why: str) -> None:
+        """TLS did not come about: a certificate that does not count, or somebody who is no node."""
+        reason = "_".join(why.lower().split())[:60]
+        self.counters["handshakes_failed"] += 1
+        self.counters[f"handshake_{reason}"] += 1
+        self.say(address, f"TLS with {address} did not come about: {why}")
+
+    def say(self, whom: str, text: str) -> None:
         """At most once a minute about each, and about at most a thousand."""
         now = self._clock()
         if whom not in self._said and len(self._said) < 1000:

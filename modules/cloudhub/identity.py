@@ -1,6 +1,7 @@
 """Who a peer is: the subject of its certificate, and nothing that it says (spec/kubeedge.md 5.9, 5.10). Pure."""
 
 from collections.abc import Iterable, Mapping
+from ssl import cert_time_to_seconds
 from typing import Any
 
 from beehive.errors import Refused
@@ -31,6 +32,11 @@ def node_of(certificate: Mapping[str, Any] | None) -> str:
     if ORGANISATION not in organisations:
         raise Refused(f"its certificate has the organisation {', '.join(organisations)[:60]!r}, not {ORGANISATION!r}")
     return names[0][len(PREFIX) :]
+
+
+def lifetime_of(certificate: Mapping[str, Any]) -> tuple[float, float]:
+    """From when to when the certificate is good, in seconds since the epoch."""
+    return float(cert_time_to_seconds(certificate["notBefore"])), float(cert_time_to_seconds(certificate["notAfter"]))
 
 
 def check_claim(node: str, claimed: str) -> None:

@@ -1,36 +1,38 @@
 """The hub's shell: opens and closes the two ports with the leadership, and passes messages both ways."""
 
 import asyncio
+import contextlib
 import logging
-import ssl
 
 from msgspec import Struct
-from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
 
 from beehive.backoff import doubling
-from beehive.errors import Refused, Unavailable
+from beehive.errors import NoAnswer, PeerFailed, Refused, Unavailable
 from beehive.journal import Journal
-from beehive.message import Envelope
-from beehive.messages import wire
+from beehive.message import Envelope, Lagged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Online, Tell
-from beehive.messages.objects import GetSecret, LeadershipChanged, PutSecret
+from beehive.messages.objects import GetSecret, LeadershipChanged, ListNodes, PutSecret, SecretChanged
 from beehive.messages.runtime import Draining
 from beehive.module import Endpoint
 from beehive.world import World
-from modules.cloudhub import tls
 from modules.cloudhub.config import Config
 from modules.cloudhub.enrolment import Enrolment
-from modules.cloudhub.fleet import Fleet
-from modules.cloudhub.gate import BACKLOG, Gate
-from modules.cloudhub.peer import Peer
-from modules.cloudhub.pki import Pair
+from modules.cloudhub.fleet import Fleet, Pace
+from modules.cloudhub.gate import Gate
+from modules.cloudhub.keyring import Keyring
+from modules.cloudhub.line import Room
+from modules.cloudhub.reception import Reception
+from modules.cloudhub.routes import Services, application
 from modules.cloudhub.sessions import BLOCK, Sessions, first_epoch
+from modules.cloudhub.tickets import Tickets
 from modules.cloudhub.vault import Vault
-from modules.cloudhub.web import Web
+from modules.cloudhub.web import ROOM, Web
 
 log = logging.getLogger(__name__)
 
 _EPOCHS = "epochs"
+_FRESH = 3600.0
+"""Seconds: so often the Secrets are read even if nothing said that they changed, and certificates are renewed."""
 
 
 class Epochs(Struct, frozen=True):
@@ -42,9 +44,9 @@ class Epochs(Struct, frozen=True):
 class CloudHub:
     """The edge-facing sockets."""
 
-    accepts = (Tell, Answer, ListOnline, LeadershipChanged, Draining)
+    accepts = (Tell, Answer, ListOnline, LeadershipChanged, SecretChanged, Lagged, Draining)
     sends = (Heard, NodeOnline, NodeOffline)
-    asks = (GetSecret, PutSecret)
+    asks = (GetSecret, PutSecret, ListNodes)
 
     def __init__(self, config: Config, world: World, journal: Journal) -> None:
         self._config = config
@@ -83,26 +85,24 @@ class _Running:
         self._config, self._world, self._journal = hub._config, hub._world, hub._journal
         self._endpoint = endpoint
         self._group = group
-        self._websocket_gate, self._https_gate = gates
+        self._gates = gates
         self._clock = asyncio.get_running_loop().time
-        self._vault = Vault(endpoint.ask, hub._config.secrets)
+        self._vault = Vault(endpoint.ask, self._config.secrets)
+        self._keyring = Keyring(self._vault, self._config, self._world)
         noted = self._journal.load(_EPOCHS, Epochs)
-        self._fleet = Fleet(
-            endpoint,
-            self._world,
-            Sessions(first_epoch(self._world.now(), noted.reserved if noted else 0)),
-            group.create_task,
-        )
-        hub.fleet = self._fleet
+        first = first_epoch(self._world.now(), noted.reserved if noted else 0)
+        pace = Pace(self._config.messages_per_second, float(self._config.message_burst))
+        self._fleet = hub.fleet = Fleet(endpoint, self._world, Sessions(first), group.create_task, pace)
+        self._tickets = Tickets(endpoint, self._fleet.counters, self._fleet.leads)
         self._reserved = 0
         self._open_since = 0.0
         self._next_sweep = 0.0
         self._draining = False
         self._one_opening = asyncio.Lock()
         self._opening: asyncio.Task[None] | None = None
-        self._server: asyncio.Server | None = None
+        self._stale = asyncio.Event()
+        """The Secrets may say something else than the keyring."""
         self._web: Web | None = None
-        self._serving: asyncio.Task[None] | None = None
 
     async def loop(self) -> None:
         self._shut()
@@ -114,26 +114,27 @@ class _Running:
                     self._take(envelope)
                 self._look()
         finally:
-            opening = self._opening
             self._close("this process stops")
-            if opening is not None:
-                opening.cancel()
 
     def _take(self, envelope: Envelope) -> None:
         match envelope.body:
             case Tell() as tell:
                 self._fleet.tell(tell)
+            case Answer() as answer:
+                self._tickets.answer(answer)
             case ListOnline():
                 self._endpoint.reply(envelope, Online(self._fleet.sessions.all(), self._open_since))
             case LeadershipChanged(until=until):
                 self._fleet.until = until
                 if self._fleet.leads() and self._opening is None and not self._draining:
-                    self._opening = self._group.create_task(self._open())
+                    self._opening = self._group.create_task(self._lead())
+            case SecretChanged(name=name) if name not in self._keyring.names:
+                pass
+            case SecretChanged() | Lagged():
+                self._stale.set()
             case Draining():
                 self._draining = True
                 self._close("this process stops")
-            case Answer():
-                self._fleet.counters["answers_without_ticket"] += 1
 
     # ---- time --------------------------------------------------------------------------------------------------
 
@@ -160,92 +161,75 @@ class _Running:
 
     # ---- open and closed ---------------------------------------------------------------------------------------
 
-    async def _open(self) -> None:
-        """Get the PKI, then listen; tries until it works, or until `_close` gave up on it. One at a time."""
+    async def _lead(self) -> None:
+        """Get the PKI, open, and keep it fresh until `_close`. One at a time."""
         async with self._one_opening:
-            await self._open_alone()
+            await self._load()
+            self._open()
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_FRESH):
+                        await self._stale.wait()
+                if await self._load():
+                    self._fleet.send_away("a certificate authority is trusted no more")
+                self._fleet.revoke(self._keyring.revocations)
 
-    async def _open_alone(self) -> None:
-        found = await self._certificates()
-        if self._serving is not None:
-            await self._serving
-        if found is None or not self._still_opening():
-            return
-        ca, server = found
-        lifetime = self._config.certificate_lifetime
-        enrolment = Enrolment(self._vault, ca, self._world, lifetime, self._fleet.counters)
-        web = self._web = Web(enrolment, tls.context(ca, server, ssl.CERT_OPTIONAL))
-        self._serving = self._group.create_task(web.serve(self._https_gate.open()))
-        await web.until_started(self._serving)
-        listening = await self._listen(tls.context(ca, server, ssl.CERT_REQUIRED))
-        if not self._still_opening():
-            listening.close()
-            web.stop()
-            self._shut()
-            return
-        self._server = listening
-        self._open_since = self._world.now()
-        self._endpoint.ready()
-        log.info("open for edges")
-
-    def _still_opening(self) -> bool:
-        return self._opening is asyncio.current_task()
-
-    async def _certificates(self) -> tuple[Pair, Pair] | None:
+    async def _load(self) -> bool:
+        """Read the Secrets; tries until it works. True: who is connected must show its certificate again."""
         delays = doubling(0.25, 10.0)
-        while self._still_opening():
+        while True:
+            self._stale.clear()
             try:
-                now = self._world.now()
-                ca = await self._vault.ca(now)
-                return ca, await self._vault.server(ca, self._config.advertise, now)
+                again = await self._keyring.load()
             except (Unavailable, Refused) as trouble:
                 self._endpoint.waiting_for(f"its certificates in the API server: {trouble}")
-            await asyncio.sleep(next(delays))
-        return None
+                await asyncio.sleep(next(delays))
+            else:
+                self._endpoint.ready()
+                return again
 
-    async def _listen(self, context: ssl.SSLContext) -> asyncio.Server:
-        return await ws_create_server(
-            self._upgrade,
-            sock=self._websocket_gate.open(),
-            backlog=BACKLOG,
-            ssl=context,
-            ssl_handshake_timeout=self._config.handshake_timeout,
-            websocket_handshake_timeout=self._config.handshake_timeout,
-            enable_auto_pong=False,
-            max_frame_size=wire.MOST_BYTES,
-            read_buffer_init_size=2048,
-            use_aiofastnet=False,
-            logger_name=logging.Logger("picows.hub", level=logging.CRITICAL),
-        )
+    def _open(self) -> None:
+        config, fleet = self._config, self._fleet
+        timeout = float(config.handshake_timeout)
+        enrolment = Enrolment(
+            self._vault, self._keyring, self._world, config.certificate_lifetime, fleet.counters
+        )  # fmt: skip
+        services = Services(enrolment, self._keyring, self._tickets, self._knows, self._world)
+        web = self._web = Web(application(services), self._keyring.https, timeout, fleet.handshake_failed)
+        reception = Reception(
+            fleet, self._keyring.websocket, timeout, self._keyring.generation, fleet.handshake_failed
+        )  # fmt: skip
+        fleet.revoke(self._keyring.revocations)
+        websocket, https = self._gates
+        websocket.open(Room(config.handshakes, config.handshakes_per_address), reception.receive)
+        https.open(ROOM, web.receive)
+        self._open_since = self._world.now()
+        log.info("open for edges")
 
-    def _upgrade(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
-        """Any path. Without KubeEdge's header for messages nothing would ever be read (spec/kubeedge.md 5.2)."""
-        if request.headers.get("ConnectionUse", "") not in ("msg", "str"):
-            self._fleet.counters["refused_upgrade"] += 1
-            return WSUpgradeResponseWithListener(
-                WSUpgradeResponse.create_error_response(400, b"the header ConnectionUse: msg is missing\n"), None
-            )
-        own = {wire.PROTOCOL_HEADER: wire.PROTOCOL}
-        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(own), Peer(self._fleet, request))
+    async def _knows(self, node: str) -> bool | None:
+        try:
+            nodes = await self._endpoint.ask(ListNodes(), 5.0)
+        except (NoAnswer, PeerFailed):
+            return None
+        return any(one.metadata.name == node for one in nodes.items)
 
     def _close(self, why: str) -> None:
         """Send everybody away and turn away who comes."""
         if self._opening is None:
             return
+        self._opening.cancel()
         self._opening = None
         self._fleet.until = 0.0
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._tickets.give_up()
+        self._shut()
         if self._web is not None:
             self._web.stop()
             self._web = None
         self._fleet.send_away(why)
         self._open_since = 0.0
-        self._shut()
         self._endpoint.ready()
         log.info("closed for edges: %s", why)
 
     def _shut(self) -> None:
-        self._websocket_gate.shut()
-        self._https_gate.shut()
+        for gate in self._gates:
+            gate.shut()

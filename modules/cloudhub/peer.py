@@ -9,7 +9,7 @@ What happens to a connection when a frame cannot be used:
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
@@ -21,10 +21,14 @@ from beehive.messages.fleet import Heard
 MOST_UNSENT = 256 * 1024
 """A peer that lets so many bytes lie is cut off."""
 MOST_REFUSED = 20
+MOST_AT_ONCE = 500.0
+"""Messages, until the fleet says otherwise."""
 
 
 class Fleet(Protocol):
     """What a peer tells the fleet; `modules/cloudhub/fleet.py`."""
+
+    counters: Counter[str]
 
     def arrived(self, peer: "Peer", certificate: dict[str, Any] | None) -> None:
         """Its upgrade is done; either `peer.admitted` or `peer.close` follows."""
@@ -53,6 +57,10 @@ class Peer(WSListener):
         self.node = ""
         """Once admitted: what its certificate says."""
         self.epoch = 0
+        self.begins, self.ends = 0.0, 0.0
+        """From when to when its certificate is good, in seconds since the epoch."""
+        self.allowance = MOST_AT_ONCE
+        """So many messages more are read before it must wait; the fleet refills it."""
         self.heard_at = asyncio.get_running_loop().time()
         self.unread_since = 0.0
         """When it stopped reading what we write; 0.0 while it reads."""
@@ -62,6 +70,7 @@ class Peer(WSListener):
         self._parts: list[bytes] = []
         self._backlog: deque[Heard] = deque()
         self._pumping = False
+        self._throttled = False
 
     # ---- its life ----------------------------------------------------------------------------------------------
 
@@ -85,7 +94,7 @@ class Peer(WSListener):
     @property
     def waits_for_us(self) -> bool:
         """We do not read it at the moment, so its silence means nothing."""
-        return self._pumping
+        return self._pumping or self._throttled
 
     def has_room(self) -> bool:
         """It reads what we write."""
@@ -109,6 +118,7 @@ class Peer(WSListener):
         kind = frame.msg_type
         if self._transport is None:
             return
+        self._count()
         if kind == WSMsgType.PING:
             if self.has_room():
                 transport.send_pong(frame.get_payload_as_bytes())
@@ -162,6 +172,26 @@ class Peer(WSListener):
                     await following
         finally:
             self._pumping = False
+            self._go_on()
+
+    def refill(self, messages: float, most: float) -> None:
+        """Time has passed: it may say so many messages more, `most` at once."""
+        self.allowance = min(most, self.allowance + messages)
+        if self._throttled and self.allowance > 0:
+            self._throttled = False
+            self._go_on()
+
+    def _count(self) -> None:
+        """Says it too much, it is read more slowly: TCP tells it so, and nothing is lost."""
+        self.allowance -= 1
+        if self.allowance <= 0 and not self._throttled:
+            self._throttled = True
+            self._fleet.counters["throttled"] += 1
+            self._read(False)
+
+    def _go_on(self) -> None:
+        """It is read again, unless something else still holds it."""
+        if not self.waits_for_us:
             self.heard_at = asyncio.get_running_loop().time()
             self._read(True)
 

@@ -39,17 +39,46 @@ class Pair(Struct, frozen=True):
     key: bytes
 
 
+class Authority(Struct, frozen=True):
+    """The CA that signs, and during a rotation those before it."""
+
+    ca: Pair
+    trusted: tuple[bytes, ...] = ()
+    """Earlier CAs, whose nodes are still let in. DER."""
+    crosses: tuple[bytes, ...] = ()
+    """Each CA's key as its predecessor signed it, the newest first: nodes that know only an earlier CA believe the hub
+    by these. DER."""
+
+
 def make_ca(now: float) -> Pair:
     """A new CA."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("Beehive", "Beehive CA")
-    usage = _usage(key_cert_sign=True, crl_sign=True)
-    builder = (
-        _builder(name, name, key.public_key(), now, CA_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-    )
+    digest = hashlib.sha256(_spki(key.public_key())).hexdigest()
+    name = _name("Beehive", f"Beehive CA {digest[:8]}")
+    builder = _as_ca(_builder(name, name, key.public_key(), now, CA_LIFETIME))
     return Pair(_signed(builder, key), _key_bytes(key))
+
+
+def rotate(authority: Authority, now: float) -> Authority:
+    """A new CA that everybody believes at once: who knows only the old one by its signature on the new key."""
+    old, old_key = _opened(authority.ca)
+    made = make_ca(now)
+    new, _ = _opened(made)
+    builder = _builder(new.subject, old.subject, _ec(new), now, CA_LIFETIME)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(_ec(old))
+    cross = _signed(_as_ca(builder).add_extension(identifier, critical=False), old_key)
+    return Authority(made, (authority.ca.certificate, *authority.trusted), (cross, *authority.crosses))
+
+
+def retire(authority: Authority) -> Authority:
+    """Believe the earlier CAs no more."""
+    return Authority(authority.ca)
+
+
+def _as_ca(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+    constraints = x509.BasicConstraints(ca=True, path_length=None)
+    usage = _usage(key_cert_sign=True, crl_sign=True)
+    return builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
 
 
 def make_server(ca: Pair, names: Sequence[str], now: float) -> Pair:
@@ -65,13 +94,16 @@ def make_server(ca: Pair, names: Sequence[str], now: float) -> Pair:
     return Pair(_signed(_by(builder, issuer), ca_key), _key_bytes(key))
 
 
-def sign_node(ca: Pair, csr: bytes, node: str, now: float, lifetime: float) -> bytes:
-    """A node's certificate: CN and O set by us, no SANs, clientAuth only. Raises Refused."""
+def sign_node(ca: Pair, csr: bytes, node: str, now: float, lifetime: float, not_before: float = 0.0) -> bytes:
+    """A node's certificate: CN and O set by us, no SANs, clientAuth only. Raises Refused.
+
+    It begins a little before `now`, but never before `not_before`.
+    """
     name = _name(ORGANISATION, common_name(node))
     key = csr_key(csr)
     issuer, ca_key = _opened(ca)
     builder = (
-        _builder(name, issuer.subject, key, now, lifetime)
+        _builder(name, issuer.subject, key, now, lifetime, not_before)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(_usage(), critical=True)
     )
@@ -95,8 +127,7 @@ def csr_key(csr: bytes) -> ec.EllipticCurvePublicKey:
 
 def fingerprint(csr: bytes) -> str:
     """Of the key in a CSR: 32 hex digits. Raises Refused."""
-    public = csr_key(csr).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(public).hexdigest()[:32]
+    return hashlib.sha256(_spki(csr_key(csr))).hexdigest()[:32]
 
 
 def check_ca(ca: Pair) -> None:
@@ -117,6 +148,23 @@ def is_good_server(ca: Pair, server: Pair, names: Sequence[str], now: float) -> 
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
     lasting = begin <= now < end - (end - begin) / 3
     return lasting and certificate.public_key() == key.public_key() and {_general(one) for one in names} <= set(covered)
+
+
+def split(concatenated: bytes) -> tuple[bytes, ...]:
+    """Certificates in DER, one after the other, taken apart. Raises Refused."""
+    found: list[bytes] = []
+    while concatenated:
+        if concatenated[:2] != b"\x30\x82" or len(concatenated) < 4:
+            raise Refused("a list of certificates in DER cannot be read")
+        length = 4 + int.from_bytes(concatenated[2:4], "big")
+        found.append(concatenated[:length])
+        concatenated = concatenated[length:]
+    try:
+        for one in found:
+            x509.load_der_x509_certificate(one)
+    except ValueError as error:
+        raise Refused(f"a list of certificates in DER cannot be read: {error}") from None
+    return tuple(found)
 
 
 def to_pem(der: bytes) -> bytes:
@@ -142,28 +190,43 @@ def _opened(pair: Pair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: float, lifetime: float
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: float,
+    lifetime: float,
+    not_before: float = 0.0,
 ) -> x509.CertificateBuilder:
     begin = datetime.fromtimestamp(int(now), UTC)
+    earliest = datetime.fromtimestamp(int(not_before), UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(begin - _EARLIER)
+        .not_valid_before(max(begin - _EARLIER, earliest))
         .not_valid_after(begin + timedelta(seconds=lifetime))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
 def _by(builder: x509.CertificateBuilder, issuer: x509.Certificate) -> x509.CertificateBuilder:
-    key = issuer.public_key()
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise Refused("the CA has no ECDSA key")
-    return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key), critical=False).add_extension(
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(_ec(issuer))
+    return builder.add_extension(identifier, critical=False).add_extension(
         x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
+
+
+def _ec(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
+    key = certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise Refused("the CA has no ECDSA key")
+    return key
+
+
+def _spki(key: ec.EllipticCurvePublicKey) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:

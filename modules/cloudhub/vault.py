@@ -6,9 +6,10 @@ from typing import Any
 from beehive.errors import NoAnswer, PeerFailed, Refused, Unavailable
 from beehive.message import Request
 from beehive.messages.objects import Away, Denied, GetSecret, Patched, PutSecret
-from modules.cloudhub import pki
+from modules.cloudhub import pki, revocations
 from modules.cloudhub.config import Secrets
-from modules.cloudhub.pki import Pair
+from modules.cloudhub.pki import Authority, Pair
+from modules.cloudhub.revocations import Revocations
 
 Ask = Callable[[Request[Any]], Awaitable[Any]]
 Change = Callable[[Mapping[str, bytes]], dict[str, bytes] | None]
@@ -24,7 +25,7 @@ class Vault:
         self._ask = ask
         self.names = names
 
-    async def ca(self, now: float) -> Pair:
+    async def authority(self, now: float) -> Authority:
         """The CA; made when there is none."""
 
         def change(data: Mapping[str, bytes]) -> dict[str, bytes] | None:
@@ -34,12 +35,30 @@ class Vault:
             return {**data, "cadata": made.certificate, "cakeydata": made.key}
 
         data = await self.update(self.names.ca, change)
+        return self._authority(data)
+
+    async def change_authority(self, change: Callable[[Authority], Authority]) -> Authority:
+        """Put another in its place, such as `pki.rotate` makes. Raises Refused when there is none yet."""
+
+        def changed(data: Mapping[str, bytes]) -> dict[str, bytes]:
+            made = change(self._authority(data))
+            rest = {"trusted": b"".join(made.trusted), "crosses": b"".join(made.crosses)}
+            return {**data, "cadata": made.ca.certificate, "cakeydata": made.ca.key, **rest}
+
+        return self._authority(await self.update(self.names.ca, changed))
+
+    def _authority(self, data: Mapping[str, bytes]) -> Authority:
         ca = Pair(data.get("cadata", b""), data.get("cakeydata", b""))
         try:
             pki.check_ca(ca)
+            rest = [pki.split(data.get(key, b"")) for key in ("trusted", "crosses")]
         except Refused as refusal:
             raise Refused(f"the Secret {self.names.ca} holds no usable CA: {refusal}") from None
-        return ca
+        return Authority(ca, *rest)
+
+    async def revocations(self) -> Revocations:
+        """Which certificates count no more."""
+        return revocations.read(await self.update(self.names.revoked, lambda _: None))
 
     async def server(self, ca: Pair, advertised: tuple[str, ...], now: float) -> Pair:
         """The hub's own certificate; made anew when it does not cover these names or its life ends."""

@@ -1,128 +1,84 @@
-"""The HTTPS port: where edges get the CA and their certificates (spec/kubeedge.md 5.8). Starlette on uvicorn."""
+"""The HTTPS port: each connection, from the accepted socket to its end (uvicorn's protocol, `routes.py` behind it)."""
 
 import asyncio
-import contextlib
 import logging
 import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
-from modules.cloudhub.enrolment import Enrolment
+from modules.cloudhub.line import Room
+from modules.cloudhub.reception import Failed, received
+from modules.cloudhub.routes import MOST_HEADERS
+from modules.cloudhub.tls import Contexts
 
-log = logging.getLogger(__name__)
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-_MOST_CSR = 1 << 20
-_MOST_CONNECTIONS = 1000
+ROOM = Room(places=1000, places_each=128)
+"""Connections at once; a peer that dribbles holds one place of its own address's, for a minute."""
 _CONNECTION_LIFETIME = 60.0
-"""Seconds: nothing here takes longer, and a peer that dribbles its request holds nothing for ever."""
+"""Seconds: nothing here takes longer."""
+_GRACE = 1.0
 
 
 class _Protocol(H11Protocol):
     """Adds who the peer is, by its certificate, and an end to every connection."""
 
+    def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
+        super().__init__(config=config, server_state=state, app_state={})
+        self.ended = asyncio.Event()
+
     def connection_made(self, transport: Any) -> None:
-        self.app_state = {**self.app_state, "certificate": transport.get_extra_info("peercert")}
+        self.app_state = {"certificate": transport.get_extra_info("peercert")}
+        self._deadline = self.loop.call_later(_CONNECTION_LIFETIME, transport.abort)
         super().connection_made(transport)
-        self.loop.call_later(_CONNECTION_LIFETIME, transport.abort)
 
-
-class _Server(uvicorn.Server):
-    """Signals belong to the process, not to this server."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self.ended.set()
+        super().connection_lost(exc)
 
 
 class Web:
-    """The server, from `open` until `closed`."""
+    """The connections, from its making until `stop`."""
 
-    def __init__(self, enrolment: Enrolment, context: ssl.SSLContext) -> None:
-        config = uvicorn.Config(
-            _app(enrolment),
+    def __init__(self, app: Starlette, contexts: Contexts, timeout: float, failed: Failed) -> None:
+        self._contexts, self._timeout, self._failed = contexts, timeout, failed
+        self._state = ServerState()
+        self._open: set[_Protocol] = set()
+        self._config = uvicorn.Config(
+            app,
             http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level=logging.ERROR,
+            log_level=logging.CRITICAL,
             access_log=False,
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=16384,
-            timeout_graceful_shutdown=1,
-            ssl_context_factory=lambda _config, _default: context,
+            h11_max_incomplete_event_size=MOST_HEADERS,
         )
-        self._server = _Server(config)
+        self._config.load()
 
-    async def serve(self, listening: socket.socket) -> None:
-        """Until `stop`; the socket is closed then."""
-        await self._server.serve(sockets=[listening])
-
-    async def until_started(self, serving: "asyncio.Task[None]") -> None:
-        """Wait until `serving`, the task of `serve`, listens; raises what it failed with."""
-        while not self._server.started:
-            if serving.done():
-                await serving
-            await asyncio.sleep(0.01)
+    async def receive(self, one: socket.socket, address: str) -> None:
+        """Until the connection has ended."""
+        protocol = _Protocol(self._config, self._state)
+        if await received(lambda: protocol, one, address, self._contexts, self._timeout, self._failed):
+            self._open.add(protocol)
+            try:
+                await protocol.ended.wait()
+            finally:
+                if protocol.ended.is_set():
+                    self._open.discard(protocol)
 
     def stop(self) -> None:
-        """Take no new connection from now on; `serve` returns soon."""
-        self._server.should_exit = True
-        for server in getattr(self._server, "servers", ()):
-            server.close()
+        """Let requests in hand be answered, a second long; then no connection is left."""
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        asyncio.get_running_loop().call_later(_GRACE, self._abort)
 
-
-def _app(enrolment: Enrolment) -> Starlette:
-    async def ca(_request: Request) -> Response:
-        return Response(enrolment.ca.certificate, media_type="application/octet-stream")
-
-    async def edge(request: Request) -> Response:
-        body = await _body(request, _MOST_CSR)
-        if body is None:
-            return PlainTextResponse("a signing request may have 1 MiB\n", 413)
-        certificate = getattr(request.state, "certificate", None)
-        headers = request.headers
-        answer = await enrolment.edge(headers.get("authorization", ""), headers.get("nodename", ""), body, certificate)
-        if answer.certificate:
-            return Response(answer.certificate, media_type="application/octet-stream")
-        return PlainTextResponse(answer.text, answer.status)
-
-    def seam(handler: Handler) -> Handler:
-        """A request that trips a bug spoils only itself (architecture.md 9)."""
-
-        async def guarded(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except Exception:
-                incident = enrolment.world.new_id()
-                log.exception("a request was set aside (%s)", incident)
-                return PlainTextResponse(f"internal error {incident}\n", 500)
-
-        return guarded
-
-    paths = {"/ca.crt": ca, "/edge.crt": edge}
-    return Starlette(routes=[Route(path, seam(handler), methods=["GET"]) for path, handler in paths.items()])
-
-
-async def _body(request: Request, most: int) -> bytes | None:
-    """The body; None as soon as it has grown too large."""
-    data = bytearray()
-    parts: AsyncIterator[bytes] = request.stream()
-    with contextlib.suppress(ClientDisconnect):
-        async for part in parts:
-            data += part
-            if len(data) > most:
-                return None
-    return bytes(data)
+    def _abort(self) -> None:
+        for protocol in self._open:
+            protocol.transport.abort()

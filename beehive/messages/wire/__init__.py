@@ -35,7 +35,8 @@ from beehive.messages.wire.frame import (
     encode,
 )
 from beehive.messages.wire.kubeedge import LEGACY_ATTEMPT, LEGACY_UID, NO_LEASE, RESOURCE, Task, is_name, task_of
-from beehive.messages.wire.protocol import PROTOCOL, PROTOCOL_HEADER, spread_of, spread_reason
+from beehive.messages.wire.posts import TOO_LARGE, Post, task_status, verdict
+from beehive.messages.wire.protocol import CA_HEADER, PROTOCOL, PROTOCOL_HEADER, spread_of, spread_reason
 from beehive.messages.wire.reading import FromCloud, FromEdge, from_cloud, from_edge, is_legacy
 from beehive.messages.wire.writing import (
     answer,
@@ -48,6 +49,7 @@ from beehive.messages.wire.writing import (
 )
 
 __all__ = [
+    "CA_HEADER",
     "CONTROL",
     "ERROR",
     "KEEPALIVE",
@@ -60,11 +62,13 @@ __all__ = [
     "REPORT",
     "RESOURCE",
     "RESPONSE",
+    "TOO_LARGE",
     "Frame",
     "FromCloud",
     "FromEdge",
     "Header",
     "Other",
+    "Post",
     "Read",
     "Route",
     "Task",
@@ -79,8 +83,10 @@ __all__ = [
     "spread_of",
     "spread_reason",
     "task_of",
+    "task_status",
     "to_cloud",
     "to_edge",
     "to_legacy_cloud",
     "to_legacy_edge",
+    "verdict",
 ]

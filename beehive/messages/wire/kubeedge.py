@@ -137,9 +137,9 @@ def status_of(report: TaskReport, result: ActionResult) -> Status:
 def legacy_report(content: Raw, task: Task) -> TaskReport:
     """A real EdgeCore's report of one action. Raises Refused."""
     status = decoded(content, _STATUS, "the report of a node")
-    if status.action not in _CODES:
+    if status.action not in CODES:
         raise Refused(f"a report names the action {status.action[:40]!r}, which no upgrade has")
-    code = _CODES[status.action][status.succ]
+    code = CODES[status.action][status.succ]
     before, _, after = status.extend.partition(",")
     result = ActionResult(action=status.action, status=str(status.succ), reason=status.reason, time=status.finish_time)
     return TaskReport(
@@ -157,7 +157,7 @@ def legacy_report(content: Raw, task: Task) -> TaskReport:
     )
 
 
-_CODES: dict[str, tuple[str | None, str | None]] = {
+CODES: dict[str, tuple[str | None, str | None]] = {
     CHECK: ("CheckFailed", None),
     WAITING_CONFIRMATION: ("Rejected", None),
     BACK_UP: ("BackUpFailed", None),

@@ -5,6 +5,8 @@ import re
 PROTOCOL_HEADER = "Beehive-Protocol"
 PROTOCOL = "1"
 """Header of our own ends: in the edge's upgrade request, and in the cloud's answer to it."""
+CA_HEADER = "Beehive-CA"
+"""In the cloud's answer: the SHA-256 of its CA's certificate, in hex. An edge that has another one renews soon."""
 
 _SPREAD = re.compile(r"spread=([0-9]{1,6})ms(?: .*)?", re.DOTALL)
 

@@ -21,12 +21,13 @@ from beehive.messages.objects import (
     Patched,
     PutSecret,
     Secret,
+    SecretChanged,
     Stale,
     WriteAnswer,
 )
 from beehive.messages.tasks import StartTask, TaskReport, TaskSpec
 from beehive.world import World
-from modules.cloudhub import tokens
+from modules.cloudhub import revocations, tokens
 from modules.cloudhub.config import Config, Https, Websocket
 from modules.cloudhub.module import CloudHub
 from modules.edgehub import identity
@@ -75,6 +76,11 @@ class Secrets:
         self.writes += 1
         return Patched()
 
+    def write(self, name: str, data: dict[str, bytes]) -> None:
+        """Somebody else writes it."""
+        version, _ = self.stored.get(name, (0, {}))
+        self.stored[name] = (version + 1, data)
+
     def token(self, node: str = "", uses: int = 0, token_id: str = "t1", seconds: float = 600.0) -> str:
         """Make a join token, as `beehive token create` does."""
         version, data = self.stored.get("beehive-tokens", (0, {}))
@@ -116,6 +122,16 @@ class Hub:
     def grant(self, seconds: float) -> None:
         now = asyncio.get_running_loop().time()
         self.peers.publish(LeadershipChanged(until=now + seconds if seconds else 0.0))
+
+    async def revoke(self, node: str, reason: str = "") -> None:
+        """As `beehive edge revoke`, and until the hub has heard of it."""
+        fleet = self.module.fleet
+        assert fleet is not None
+        before = fleet.revocations
+        book = revocations.read(self.secrets.stored.get("beehive-revoked", (0, {}))[1])
+        self.secrets.write("beehive-revoked", revocations.write(book.revoke(node, World().now(), reason)))
+        self.peers.publish(SecretChanged(name="beehive-revoked"))
+        await until(lambda: fleet.revocations is not before, "the hub knows of the revocation", 2.0)
 
     async def _is_open(self) -> bool:
         return (await self.online()).open_since > 0

@@ -31,8 +31,8 @@ def vault(secrets: Secrets, between: Any = None) -> Vault:
 
 async def test_the_ca_is_made_once() -> None:
     secrets = Secrets()
-    made = await vault(secrets).ca(NOW)
-    assert await vault(secrets).ca(NOW + 1) == made
+    made = await vault(secrets).authority(NOW)
+    assert await vault(secrets).authority(NOW + 1) == made
     assert secrets.writes == 1
     assert set(secrets.stored["beehive-ca"][1]) == {"cadata", "cakeydata"}
 
@@ -49,8 +49,8 @@ async def test_who_loses_the_race_takes_the_winners_ca() -> None:
             secrets.stored["beehive-ca"] = (1, dict(winner.stored["beehive-ca"][1]))
 
     winner = Secrets()
-    winners.append(await vault(winner).ca(NOW))
-    assert await vault(secrets, win).ca(NOW) == winners[0]
+    winners.append(await vault(winner).authority(NOW))
+    assert await vault(secrets, win).authority(NOW) == winners[0]
     assert secrets.writes == 0
 
 
@@ -62,13 +62,13 @@ async def test_a_secret_that_never_stands_still() -> None:
         secrets.stored["beehive-ca"] = (version + 1, {})
 
     with pytest.raises(Unavailable, match="changes too often"):
-        await vault(secrets, meddle).ca(NOW)
+        await vault(secrets, meddle).authority(NOW)
 
 
 async def test_the_server_certificate_follows_the_advertised_addresses() -> None:
     secrets = Secrets()
     box = vault(secrets)
-    ca = await box.ca(NOW)
+    ca = (await box.authority(NOW)).ca
     first = await box.server(ca, ("10.0.0.1",), NOW)
     assert await box.server(ca, ("10.0.0.1",), NOW) == first
     assert await box.server(ca, ("10.0.0.1", "10.0.0.2"), NOW) != first
@@ -80,7 +80,7 @@ async def test_a_damaged_ca_is_never_replaced_by_itself() -> None:
     secrets = Secrets()
     secrets.stored["beehive-ca"] = (1, {"cadata": b"x", "cakeydata": b"y"})
     with pytest.raises(Refused, match="the Secret beehive-ca holds no usable CA"):
-        await vault(secrets).ca(NOW)
+        await vault(secrets).authority(NOW)
     assert secrets.writes == 0
 
 
@@ -88,10 +88,10 @@ async def test_away_and_denied() -> None:
     secrets = Secrets()
     secrets.denied = "forbidden"
     with pytest.raises(Refused, match="refuses to write the Secret beehive-ca: forbidden"):
-        await vault(secrets).ca(NOW)
+        await vault(secrets).authority(NOW)
     secrets.away = "connection refused"
     with pytest.raises(Unavailable, match="connection refused"):
-        await vault(secrets).ca(NOW)
+        await vault(secrets).authority(NOW)
 
 
 async def test_an_informer_that_fails_may_come_back() -> None:
@@ -99,4 +99,4 @@ async def test_an_informer_that_fails_may_come_back() -> None:
         raise PeerFailed("informer failed")
 
     with pytest.raises(Unavailable, match="informer failed"):
-        await Vault(ask, Names()).ca(NOW)
+        await Vault(ask, Names()).authority(NOW)
