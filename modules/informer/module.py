@@ -70,12 +70,14 @@ class Informer:
     def __init__(self, config: Config, world: World) -> None:
         self._config = checked(config)
         self._world = world
-        self._connection = Connection(config)
 
     async def run(self, endpoint: Endpoint) -> None:
-        """Work until the messages end; then finish the writes in flight and release the Lease."""
-        async with self._connection:
-            client = Client(self._connection, self._config.request_timeout)
+        """Work until the messages end; then finish the writes in flight and release the Lease.
+
+        Raises ConfigError where nothing says which API server.
+        """
+        async with Connection(self._config) as connection:
+            client = Client(connection, self._config.request_timeout)
             work = _Work(endpoint, client, self._config, self._world)
             try:
                 async with asyncio.TaskGroup() as group:

@@ -10,13 +10,16 @@ import trustme
 
 from beehive.config import Duration, Source, load
 from beehive.errors import ConfigError, Unavailable
+from beehive.journal import Journal
 from beehive.messages.objects import PatchOperation
-from modules.informer import Config
+from beehive.world import World
+from modules.informer import Config, make
 from modules.informer.config import Lease, checked
 from modules.informer.connection import Connection, explain
 from modules.informer.kinds import JOBS, NODES, header, secrets_in
 from modules.informer.others import is_api_path
 from modules.informer.writes import guarded
+from tests.fakes.alone import alone
 
 
 def test_defaults_are_those_of_the_papers() -> None:
@@ -223,3 +226,17 @@ def test_the_package_does_not_import_the_kubernetes_client() -> None:
     """The registry imports it in every process; only making the module may cost a second and 70 MB."""
     code = "import sys, modules.informer; sys.exit('kubernetes_asyncio' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]).returncode == 0
+
+
+async def test_it_can_be_made_without_a_cluster_and_says_at_its_start_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`beehive routes` makes every module only to see what it declares."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    module = make(Config(), World(), Journal(tmp_path))
+    with pytest.raises(ExceptionGroup) as failed:
+        async with alone(module):
+            pass
+    assert failed.group_contains(ConfigError, match="give a kubeconfig file", depth=1)
