@@ -76,6 +76,9 @@ class MemoryServices:
         if not self.running:
             self.boot()
 
+    def launch(self, service: Service) -> None:
+        self.start(service)
+
     def boot(self) -> None:
         """What the host does by itself."""
         version, _, manner = self.executable.read_text().partition(" ")

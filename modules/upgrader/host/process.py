@@ -62,6 +62,9 @@ class ProcessServices:
         spec.write_bytes(msgspec.json.encode({**what, "no_restart": _ENOUGH}))
         _keep(service, spec)
 
+    def launch(self, service: Service) -> None:
+        self.start(service)
+
     def stop(self, service: Service) -> None:
         state = self._load(service)
         if state.keeper and keeper.start_ticks(state.keeper) == state.keeper_ticks:

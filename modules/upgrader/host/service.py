@@ -41,6 +41,9 @@ class ServiceManager(Protocol):
     def start(self, service: Service) -> None:
         """Start it unless it is active; returns when its process runs (or has ended again already)."""
 
+    def launch(self, service: Service) -> None:
+        """Start it as soon as nothing that must come before is still under way; does not wait for that."""
+
     def stop(self, service: Service) -> None:
         """End it, by force if it will not; returns when it has ended. Nothing happens when it does not run."""
 

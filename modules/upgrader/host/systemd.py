@@ -8,17 +8,21 @@ from collections.abc import Sequence
 from beehive.errors import Unavailable
 from modules.upgrader.host.names import checked_name
 from modules.upgrader.host.service import Service, Status
+from modules.upgrader.sentences import with_last_words
 
 _ASKING = 20.0
 _SPARE = 15.0
 _POLL = 0.1
+_FEW = 20
 _ACTIVE = ("active", "activating", "reloading", "deactivating")
 _SHOWN = (
-    "ActiveState,MainPID,NRestarts,ExecMainCode,ExecMainStatus,ExecMainStartTimestampMonotonic,"
+    "ActiveState,SubState,MainPID,NRestarts,ExecMainCode,ExecMainStatus,ExecMainStartTimestampMonotonic,"
     "ExecMainExitTimestampMonotonic,InvocationID"
 )
 _EXITED = "1"  # CLD_EXITED; the others (killed, dumped) mean that ExecMainStatus is a signal
 _KILLED = ("2", "3")
+_BY_SYSTEMD = range(200, 244)
+"""Exit codes with which systemd says that it could not execute the program (systemd.exec(5))."""
 
 
 class SystemdServices:
@@ -29,11 +33,16 @@ class SystemdServices:
         self._stop_timeout = stop_timeout
 
     def start(self, service: Service) -> None:
-        with contextlib.suppress(
-            Unavailable
-        ):  # a unit that failed too often refuses to start; it never failed: an error
+        with contextlib.suppress(Unavailable):  # one that failed too often refuses to start
             _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
-        _run(("systemctl", "start", _unit(service)), self._start_timeout + _SPARE)
+        try:
+            _run(("systemctl", "start", _unit(service)), self._start_timeout + _SPARE)
+        except Unavailable as error:
+            if not self._ended_at_once(service):
+                raise Unavailable(self._why(service, error.reason)) from error
+
+    def launch(self, service: Service) -> None:
+        _run(("systemctl", "start", "--no-block", _unit(service)), _ASKING)
 
     def stop(self, service: Service) -> None:
         try:
@@ -53,15 +62,36 @@ class SystemdServices:
         return read_status(_run(("systemctl", "show", f"--property={_SHOWN}", _unit(service)), _ASKING))
 
     def log_tail(self, service: Service, lines: int) -> list[str]:
-        shown = _properties(_run(("systemctl", "show", "--property=InvocationID", _unit(service)), _ASKING))
-        run = shown.get("InvocationID", "")
+        run = self._last_run(service)
         which = (f"_SYSTEMD_INVOCATION_ID={run}",) if run else (f"--unit={_unit(service)}",)
-        text = _run(("journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={lines}", *which), _ASKING)
-        return text.splitlines()[-lines:]
+        return _journal(lines, which)
 
     def forget(self, service: Service) -> None:
         with contextlib.suppress(Unavailable):
             _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
+
+    def _ended_at_once(self, service: Service) -> bool:
+        """It did start: the rest is for who asks for its status."""
+        with contextlib.suppress(Unavailable):
+            code = self.status(service).exit_code
+            return code is not None and code not in _BY_SYSTEMD
+        return False
+
+    def _last_run(self, service: Service) -> str:
+        shown = _properties(_run(("systemctl", "show", "--property=InvocationID", _unit(service)), _ASKING))
+        return shown.get("InvocationID", "")
+
+    def _why(self, service: Service, said: str) -> str:
+        """`systemctl` itself only says that it failed; the rest is in the journal."""
+        with contextlib.suppress(Unavailable):
+            run = self._last_run(service)
+            of_systemd = _journal(_FEW, (f"INVOCATION_ID={run}",)) if run else []
+            told = [line for line in of_systemd if "Failed at step" in line or "timed out" in line]
+            if told:
+                return with_last_words(told[-1].rstrip("."), self.log_tail(service, _FEW))
+            if run:
+                return with_last_words(f"{_unit(service)} did not start", self.log_tail(service, _FEW) or [said])
+        return said
 
 
 def read_status(text: str) -> Status:
@@ -70,14 +100,23 @@ def read_status(text: str) -> Status:
     code, status = shown.get("ExecMainCode", ""), _number(shown, "ExecMainStatus")
     began, end = _number(shown, "ExecMainStartTimestampMonotonic"), _number(shown, "ExecMainExitTimestampMonotonic")
     active = shown.get("ActiveState") in _ACTIVE
+    ended = not active or shown.get("SubState") == "auto-restart"  # then it pauses, for as long as its unit says
     return Status(
         active=active,
         pid=_number(shown, "MainPID") if active else 0,
         restarts=_number(shown, "NRestarts"),
-        exit_code=status if code == _EXITED else None,
-        signal=status if code in _KILLED else 0,
+        exit_code=status if ended and code == _EXITED else None,
+        signal=status if ended and code in _KILLED else 0,
         lasted=(end - began) / 1_000_000 if 0 < began <= end else None,
     )
+
+
+def _journal(lines: int, which: Sequence[str]) -> list[str]:
+    """The last lines, oldest first; what was said a moment ago may not have been written yet."""
+    with contextlib.suppress(Unavailable):
+        _run(("journalctl", "--sync"), _ASKING)
+    text = _run(("journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={lines}", *which), _ASKING)
+    return text.splitlines()[-lines:]
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -1,9 +1,21 @@
 """Attempts from their orders to their verdicts; whoever calls this holds the host's lock."""
 
+import contextlib
+
+from msgspec.structs import replace
+
 from beehive.messages.host import Verdict
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.names import attempt_key
-from modules.upgrader.tool.record import Order, Record, load_record, open_records, prune_records
+from modules.upgrader.tool.record import (
+    Order,
+    Record,
+    load_record,
+    open_records,
+    prune_records,
+    save_record,
+    untold_records,
+)
 from modules.upgrader.tool.report import of_verdict, write_report
 from modules.upgrader.tool.work import Tool
 
@@ -13,7 +25,7 @@ KEPT = 20
 
 def settle(host: Host, *, but: str = "") -> None:
     """Finish or undo what killed tools left behind, `but` the attempt at hand; only then may anything else begin."""
-    for key, record in open_records(host.layout).items():
+    for key, record in (untold_records(host.layout) | open_records(host.layout)).items():
         if key != but:
             conclude(host, Tool(host, key, record))
 
@@ -26,8 +38,12 @@ def carry_out(host: Host, order: Order, *, undo: bool = False) -> Verdict:
 
 
 def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
-    """Run it, then tell EdgeCore's way: the report file."""
+    """Run it, then tell EdgeCore's way: the report file, once (EdgeCore takes it away when it has read it)."""
     verdict = tool.run(undo=undo)
-    write_report(host.files, host.layout, of_verdict(tool.record.order, verdict))
+    if not tool.record.told:
+        write_report(host.files, host.layout, of_verdict(tool.record.order, verdict))
+        tool.record = replace(tool.record, told=True)
+        with contextlib.suppress(OSError):  # then it is told once more
+            save_record(host.files, host.layout, tool.key, tool.record)
     prune_records(host.files, host.layout, KEPT)
     return verdict

@@ -10,7 +10,7 @@ from beehive import config as configuration
 from beehive.errors import EXIT_BUSY, EXIT_CONFIG, EXIT_FAILED, BeehiveError, ConfigError, Problem
 from modules.upgrader.config import Config
 from modules.upgrader.host.lock import Busy
-from modules.upgrader.tool import commands
+from modules.upgrader.tool import commands, recovery
 
 _SETTINGS = Path("/etc/beehive/edge.yaml")
 _IMAGE = "kubeedge/installation-package"
@@ -25,7 +25,7 @@ def run(argv: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-5s %(name)s  %(message)s")
     try:
         command: Callable[[argparse.Namespace, Config | None], int] = arguments.command
-        return command(arguments, None if getattr(arguments, "request", None) else _settings(arguments))
+        return command(arguments, None if getattr(arguments, "request", None) else _settings_or_default(arguments))
     except ConfigError as error:
         return _fail(error, EXIT_CONFIG)
     except Busy as error:
@@ -40,6 +40,17 @@ def run(argv: Sequence[str]) -> int:
 def _fail(problem: object, code: int) -> int:
     print(problem, file=sys.stderr)
     return code
+
+
+def _settings_or_default(arguments: argparse.Namespace) -> Config:
+    """Whoever mends a host must not fail for a settings file that is broken too."""
+    try:
+        return _settings(arguments)
+    except ConfigError as error:
+        if arguments.command is not recovery.command:
+            raise
+        print(error, file=sys.stderr)
+        return Config(root=arguments.root or "/")
 
 
 def _settings(arguments: argparse.Namespace) -> Config:
@@ -78,6 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     rollback = _action(actions, "rollback", "go back to a version that was saved")
     rollback.set_defaults(command=commands.rollback)
     rollback.add_argument("--historical-version", default="", metavar="VERSION", help="default: the last one saved")
+    recover = actions.add_parser("recover", help="finish or undo what was interrupted; done at every boot")
+    recover.add_argument("what", choices=("edge",), metavar="edge", help="this host")
+    _common(recover)
+    recover.set_defaults(command=recovery.command)
     control = actions.add_parser("ctl", help="say yes or no to an upgrade that waits for its owner", allow_abbrev=False)
     control.add_argument("word", choices=("confirm", "reject"))
     control.add_argument("--reason", default="", help="why not")

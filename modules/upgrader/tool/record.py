@@ -38,6 +38,8 @@ class Record(Struct, frozen=True, kw_only=True):
     phase: Phase = Phase.PREPARE
     starts: int = 0
     """How often a tool took it up."""
+    boots: int = 0
+    """How often this host came up and found it without a verdict."""
     reason: str = ""
     """Why the upgrade failed; empty as long as it did not."""
     undo_problem: str = ""
@@ -51,6 +53,8 @@ class Record(Struct, frozen=True, kw_only=True):
     down: float = 0.0
     """Seconds from there until the service had started again."""
     verdict: Verdict | None = None
+    told: bool = False
+    """The verdict is in the report file too."""
 
 
 def load_record(layout: Layout, key: str) -> Record | None:
@@ -74,6 +78,11 @@ def all_records(layout: Layout) -> dict[str, Record]:
 def open_records(layout: Layout) -> dict[str, Record]:
     """Those without a verdict."""
     return {key: record for key, record in all_records(layout).items() if record.verdict is None}
+
+
+def untold_records(layout: Layout) -> dict[str, Record]:
+    """Those with a verdict that has not reached the report file."""
+    return {key: record for key, record in all_records(layout).items() if record.verdict and not record.told}
 
 
 def prune_records(files: Files, layout: Layout, keep: int) -> None:

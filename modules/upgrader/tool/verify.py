@@ -36,7 +36,8 @@ def _until_active(host: Host, version: str) -> Status:
         status = host.services.status(host.service)
         if status.active and status.pid and not status.restarts:
             return status
-        if not status.active or status.restarts:
+        ended_by_itself = not status.pid and (status.exit_code is not None or status.signal)
+        if not status.active or status.restarts or ended_by_itself:
             raise _gone(host, version, status)
         if time.monotonic() > deadline:
             raise Refused(f"{version} was not up within {host.config.start_timeout:g} s")

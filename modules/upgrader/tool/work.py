@@ -72,7 +72,7 @@ class Tool:
         reason = self.record.reason
         if undo and phase not in UNDO:
             untouched = self.record.phase in BEFORE_SWAP and found.old
-            phase, reason = Phase.UNDO_START if untouched else Phase.UNDO_STOP, "a rollback was asked for"
+            phase, reason = Phase.UNDO_START if untouched else Phase.UNDO_STOP, reason or "a rollback was asked for"
         if phase in UNDO and not reason:
             reason = _why_undo(self.record, starts)
         self.record = replace(

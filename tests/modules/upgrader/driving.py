@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import anyio
 import msgspec
 
 from beehive.messages.host import Evidence, Inspect, RunStep, StepDone
@@ -34,3 +35,11 @@ async def done(peers: Peers, step: str, **more: object) -> StepDone:
 
 async def look(peers: Peers, attempt: int = 0) -> Evidence:
     return await peers.ask(Inspect(uid=UID, attempt=attempt, version=NEW), 30)
+
+
+async def at_rest(peers: Peers) -> Evidence:
+    """The evidence once the tool has said its word to EdgeCore too and has ended."""
+    with anyio.fail_after(10):
+        while (evidence := await look(peers)).unit_runs:  # noqa: ASYNC110 - another process decides
+            await anyio.sleep(0.01)
+    return evidence

@@ -1,0 +1,47 @@
+"""Hosts under systemd for tests, each on a disk of its own.
+
+===========  =======  ================================================================================================
+fixture      lives    what it is
+===========  =======  ================================================================================================
+``forge``    session  makes hosts: ``running.forge.Forge``
+``edge``     test     a function that makes and boots an edge host with an old version, and a new one asked for
+===========  =======  ================================================================================================
+"""
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.running import leftovers
+from tests.hosts.running.edge import Edge
+from tests.hosts.running.forge import Forge
+
+
+@pytest.fixture(scope="session")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """Fails the session if a mount, a loop device or a machine of ours outlives it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"beehive-hosts-{uuid.uuid4().hex[:6]}-"))
+    made = Forge(folder)
+    yield made
+    made.remove()
+    left = leftovers.found(folder)
+    assert not left, "the tests left something behind:\n  " + "\n  ".join(left)
+
+
+@pytest.fixture
+def edge(forge: Forge) -> Iterator[Callable[..., Edge]]:
+    """Makes booted hosts, and removes them after the test."""
+    made: list[Edge] = []
+
+    def make(*arguments: object, **named: object) -> Edge:
+        host = forge.edge(*arguments, **named)  # type: ignore[arg-type]
+        made.append(host)
+        host.machine.boot()
+        return host
+
+    yield make
+    for host in made:
+        host.machine.remove()

@@ -1,0 +1,40 @@
+"""Makes hosts, all from one disk, in one folder."""
+
+import itertools
+import shutil
+import threading
+from pathlib import Path
+
+from tests.hosts.running.edge import OLD, Edge, binds, code
+from tests.hosts.running.machine import Machine
+from tests.hosts.running.root import base_image
+from tests.real.running.standins import standin
+
+
+class Forge:
+    """The workshop of one test session."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._image = base_image()
+        self._binds = binds(code(folder / "code"))
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def machine(self, image: Path | None = None) -> Machine:
+        """A host that is not booted yet; with the base disk, or a copy of another."""
+        with self._lock:
+            number = next(self._numbers)
+        return Machine(self.folder / f"h{number}", image or self._image, self._binds)
+
+    def edge(self, new: Path, *, old: Path | None = None, kind: str = "simple", soak: float = 1.0) -> Edge:
+        """An edge host that is not booted yet, with the old version installed and the new one asked for."""
+        host = Edge(self.machine(), kind=kind, soak=soak)
+        host.install(old or standin(OLD))
+        host.offer(new)
+        host.ask(new)
+        return host
+
+    def remove(self) -> None:
+        """Forget everything."""
+        shutil.rmtree(self.folder)

@@ -1,0 +1,31 @@
+"""What a session with test hosts must not leave behind: mounts, loop devices, machines."""
+
+import subprocess
+from pathlib import Path
+
+
+def found(folder: Path) -> list[str]:
+    """A sentence for each thing of ours that is left; `folder` is the session's own."""
+    return [*_mounts(folder), *_loops(folder), *_machines(folder)]
+
+
+def _mounts(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [f"{line.split()[1]} is still mounted" for line in lines if str(folder) in line]
+
+
+def _loops(folder: Path) -> list[str]:
+    listed = subprocess.run(["losetup", "-n", "-O", "NAME,BACK-FILE"], capture_output=True, text=True, check=True)
+    return [f"{line.split()[0]} still holds a disk" for line in listed.stdout.splitlines() if str(folder) in line]
+
+
+def _machines(folder: Path) -> list[str]:
+    left = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = place.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if command[0].endswith(b"systemd-nspawn") and str(folder).encode() in b" ".join(command):
+            left.append(f"systemd-nspawn {place.parent.name} still runs")
+    return left
