@@ -16,6 +16,8 @@ LONGEST_VERSION = 63
 """It becomes an image tag and the name of a directory."""
 LONGEST_IMAGE = 500
 LONGEST_NAME = 253
+LONGEST_JOB_NAME = 200
+"""Longest name of a job: the names of its Events begin with it and must fit into 253 characters too."""
 LONGEST_LABEL = 63
 LONGEST_LABEL_KEY = LONGEST_NAME + 1 + LONGEST_LABEL
 LONGEST_TOLERANCE = 16

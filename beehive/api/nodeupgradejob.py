@@ -5,6 +5,8 @@ schema, so that an object means the same whether or not the API server filled it
 `kubectl explain` prints. What a field may hold stands in `schema_rules`: decoding takes what real servers have stored.
 """
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -207,6 +209,9 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     """Accepted, Progressing, Complete, Failed and Suspended, for kubectl wait."""
     node_status: tuple[NodeEntry, ...] | None = None
     """Every node of the job, in an order that never changes."""
+    v1alpha1: dict[str, Any] | None = None
+    """The status as a v1alpha1 client wrote it, where this version cannot express it; written by the conversion, of no
+    meaning to others."""
 
 
 class NodeUpgradeJob(Struct, frozen=True, kw_only=True, rename="camel"):

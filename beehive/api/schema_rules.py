@@ -43,7 +43,7 @@ def _matches(pattern: str, message: str, longest: int, empty: bool = False) -> S
     }
 
 
-_DIGEST = _matches(limits.DIGEST, "not a digest; write sha256: and 64 digits of 0-9 and a-f", 128, empty=True)
+DIGEST = _matches(limits.DIGEST, "not a digest; write sha256: and 64 digits of 0-9 and a-f", 128, empty=True)
 _INT32 = {"format": "int32", "minimum": 0, "maximum": limits.MOST_RETRIES}
 _INT64 = {"format": "int64", "minimum": 0}
 
@@ -58,7 +58,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _immutable(field: str) -> Schema:
+def immutable(field: str) -> Schema:
     return _rule(
         _SAME_WHEN.get(field, _SAME).format(field),
         f"it cannot change after creation (only {', '.join(sorted(MUTABLE))} can); make a new job",
@@ -67,15 +67,29 @@ def _immutable(field: str) -> Schema:
     )
 
 
+OF_THE_OBJECT = {
+    "x-kubernetes-validations": [
+        _rule(
+            f"oldSelf.hasValue() || size(self.metadata.name) <= {limits.LONGEST_JOB_NAME}",
+            f"the name of a job has at most {limits.LONGEST_JOB_NAME} characters, for its Events are named after it",
+            optionalOldSelf=True,
+        )
+    ]
+}
+"""Rules about the object as a whole, at its creation only: what is stored must go on."""
+
 _ONE_OF = "give exactly one of nodeNames and labelSelector"
 _NAMED = "has(self.nodeNames) && size(self.nodeNames) > 0"
+ONE_SELECTOR = (
+    _rule(f"({_NAMED}) || has(self.labelSelector)", _ONE_OF, reason="FieldValueRequired"),
+    _rule(f"!({_NAMED}) || !has(self.labelSelector)", _ONE_OF, reason="FieldValueForbidden"),
+)
 
 OF_OBJECTS: Mapping[type[Struct], Schema] = {
     NodeUpgradeJobSpec: {
         "x-kubernetes-validations": [
-            _rule(f"({_NAMED}) || has(self.labelSelector)", _ONE_OF, reason="FieldValueRequired"),
-            _rule(f"!({_NAMED}) || !has(self.labelSelector)", _ONE_OF, reason="FieldValueForbidden"),
-            *(_immutable(field) for field in _FIELDS),
+            *ONE_SELECTOR,
+            *(immutable(field) for field in _FIELDS),
             _rule(
                 "!self.abort || self.retry == oldSelf.retry",
                 "an aborted job is not tried again; make a new job",
@@ -159,9 +173,9 @@ OF_FIELDS: Mapping[type[Struct], Mapping[str, Schema]] = {
         },
     },
     ImageDigests: {
-        "amd64": _DIGEST,
-        "arm64": _DIGEST,
-        "digests": {"maxProperties": limits.MOST_ARCHITECTURES, "additionalProperties": _DIGEST},
+        "amd64": DIGEST,
+        "arm64": DIGEST,
+        "digests": {"maxProperties": limits.MOST_ARCHITECTURES, "additionalProperties": DIGEST},
     },
     RegistryAPI: {
         "host": _matches(

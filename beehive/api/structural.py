@@ -52,6 +52,8 @@ class Converter:
                 return self.struct(cls)
             case shapes.VarTupleType(item_type=item):
                 return {"type": "array", "items": self._type(item)}
+            case shapes.DictType(value_type=shapes.AnyType()):
+                return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             case shapes.DictType(value_type=value):
                 return {"type": "object", "additionalProperties": self._type(value)}
         return {"type": _SCALARS[type(type_)]}

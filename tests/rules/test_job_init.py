@@ -6,8 +6,8 @@ import pytest
 
 from beehive.api.meta import condition
 from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, SelectorRequirement
+from beehive.api.selection import matches
 from beehive.world import rfc3339
-from modules.taskmanager.job.selection import matches
 from tests.fakes.jobs import NEW, OLD, START, a_job, a_node, nodes, phases, with_spec
 from tests.rules.planning import planned, settled, written
 

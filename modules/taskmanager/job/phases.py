@@ -24,6 +24,7 @@ from beehive.api.nodeupgradejob import (
     NodeEntry,
     NodeUpgradeJob,
 )
+from beehive.api.selection import selected
 from beehive.api.size import fits
 from beehive.api.validate import problems
 from beehive.world import rfc3339
@@ -32,7 +33,6 @@ from modules.taskmanager.fold import fold
 from modules.taskmanager.job.deadline import expire
 from modules.taskmanager.job.entries import OPEN, Budget, entries_of, moved
 from modules.taskmanager.job.marks import mark
-from modules.taskmanager.job.selection import selected
 from modules.taskmanager.job.size import beside, fitted, share_of
 from modules.taskmanager.job.summary import Note, accepted, conditions, counted, waiting
 from modules.taskmanager.job.verdict import first_entry
