@@ -60,7 +60,7 @@ imports: .venv/.dev
 types: .venv/.dev
 	@$(BIN)/mypy
 unit: .venv/.dev
-	@$(BIN)/pytest -q $(UNIT)
+	@$(BIN)/pytest -q -n 2 --dist worksteal $(UNIT)
 
 test: .venv/.dev
 	@$(BIN)/python -m tests.tiers $(TIERS) $(if $(K),-k '$(K)')

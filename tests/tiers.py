@@ -17,6 +17,8 @@ from pathlib import Path
 from tests.real.running import build
 
 BIN = Path(sys.executable).parent
+WORKERS = ("-n", "2", "--dist", "worksteal")
+"""Two test processes: most tests wait for something. Each has its own real servers."""
 NO_TESTS = 5
 """pytest's exit code when nothing was selected."""
 
@@ -91,7 +93,7 @@ def run(name: str, tier: Tier, expression: str) -> str:
     selection = ["-k", expression] if expression else []
     checks = () if expression else tier.checks
     broken = [check.split()[0] for check in checks if _code([str(BIN / check.split()[0]), *check.split()[1:]])]
-    code = _code([sys.executable, "-m", "pytest", "-q", *tier.folders, *selection])
+    code = _code([sys.executable, "-m", "pytest", "-q", *WORKERS, *tier.folders, *selection])
     if code == NO_TESTS and expression:
         return "nothing selected"
     if code:
