@@ -1,22 +1,71 @@
-"""The admin port: `/livez`, `/readyz?verbose`, `/metrics`; in threads, so that it answers also when the loop hangs."""
+"""The admin port: probes, metrics and tracing; in threads, so that it answers also when the loop hangs.
+
+`/livez`, `/readyz?verbose` and `/metrics` are for whoever can reach the port. `/trace` and `/story` show what modules
+say to each other and are for this machine alone: only from a loopback address, by a loopback name, and never from a web
+page.
+"""
 
 import asyncio
+import concurrent.futures
 import contextlib
+import ipaddress
+import re
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from beehive.errors import RuntimeFailed
 from beehive.metrics import exposition
+from beehive.record import Tracing, heard, story
 from beehive.supervisor import Supervisor
+from beehive.watchdog import Watchdog
 
 _PATIENCE = 5.0
 """Seconds that the event loop has to show that it lives."""
 
 Page = tuple[str, str, bytes]
 """Status line, content type, body."""
+
+
+_KNOWN = "there is /livez, /readyz?verbose, /metrics, and on this machine /trace, POST /trace?on|off, /story?id=N\n"
+
+T = TypeVar("T")
+
+
+class Asked(NamedTuple):
+    """What of an HTTP request is looked at."""
+
+    method: str
+    path: str
+    query: str
+    is_local: bool
+    """From this machine, by a loopback name, and not from a page in a browser."""
+
+    @classmethod
+    def from_wsgi(cls, environ: dict[str, Any]) -> "Asked":
+        host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname if _is_host(environ) else None
+        is_local = (
+            _is_loopback(environ.get("REMOTE_ADDR", ""))
+            and (host == "localhost" or _is_loopback(host or ""))
+            and not environ.get("HTTP_ORIGIN")
+        )
+        return cls(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", ""), is_local)
+
+
+def _is_host(environ: dict[str, Any]) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9.:\[\]-]+", environ.get("HTTP_HOST", "")) is not None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -33,8 +82,12 @@ class _Quiet(WSGIRequestHandler):
 class Admin:
     """Answers about one supervisor until it is closed."""
 
-    def __init__(self, supervisor: Supervisor, loop: asyncio.AbstractEventLoop, address: str, port: int) -> None:
-        self._supervisor, self._loop = supervisor, loop
+    def __init__(
+        self, supervisor: Supervisor, loop: asyncio.AbstractEventLoop, address: str, port: int,
+        tracing: Tracing | None = None, watchdog: Watchdog | None = None,
+    ) -> None:  # fmt: skip
+        self._supervisor, self._loop, self._watchdog = supervisor, loop, watchdog
+        self._tracing = tracing or Tracing(supervisor.bus)
         try:
             self._server = make_server(address, port, self._answer, _Server, _Quiet)
         except OSError as error:
@@ -43,7 +96,7 @@ class Admin:
                 "Free it, or set runtime.admin.port."
             ) from None
         self.port: int = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="admin", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="admin", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -53,23 +106,31 @@ class Admin:
         self._thread.join(timeout=2)
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        pages = {"/livez": self._livez, "/readyz": self._readyz, "/metrics": self._metrics}
-        page = pages.get(environ.get("PATH_INFO", ""))
-        verbose = "verbose" in environ.get("QUERY_STRING", "")
-        known = "there is /livez, /readyz?verbose and /metrics\n"
-        status, kind, body = page(verbose) if page else ("404 Not Found", "text/plain", known.encode())
+        status, kind, body = self._page(Asked.from_wsgi(environ))
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body]
 
-    def _livez(self, _: bool) -> Page:
+    def _page(self, asked: Asked) -> Page:
+        pages = {
+            ("GET", "/livez"): self._livez, ("GET", "/readyz"): self._readyz, ("GET", "/metrics"): self._metrics,
+            ("GET", "/trace"): self._trace, ("POST", "/trace"): self._switch, ("GET", "/story"): self._story,
+        }  # fmt: skip
+        page = pages.get((asked.method, asked.path))
+        if page is None:
+            return _text("404 Not Found", _KNOWN)
+        if asked.path in ("/trace", "/story") and not asked.is_local:
+            return _text("403 Forbidden", "ask this from the machine itself, by the address 127.0.0.1\n")
+        return page(asked)
+
+    def _livez(self, _: Asked) -> Page:
         turned = threading.Event()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(turned.set)
         if turned.wait(_PATIENCE):
-            return "200 OK", "text/plain", b"ok\n"
-        return "503 Service Unavailable", "text/plain", f"the event loop did not turn for {_PATIENCE:g} s\n".encode()
+            return _text("200 OK", "ok\n")
+        return _hangs()
 
-    def _readyz(self, verbose: bool) -> Page:
+    def _readyz(self, asked: Asked) -> Page:
         waits = self._supervisor.waits()
         missing = {name: what for name, what in waits.items() if what}
         lines = [
@@ -77,9 +138,57 @@ class Admin:
             for name, what in waits.items()
         ]
         verdict = "not ready" if missing else "ready"
-        body = "\n".join((*lines, verdict) if verbose or missing else (verdict,)) + "\n"
-        return "503 Service Unavailable" if missing else "200 OK", "text/plain", body.encode()
+        body = "\n".join((*lines, verdict) if "verbose" in asked.query or missing else (verdict,)) + "\n"
+        return _text("503 Service Unavailable" if missing else "200 OK", body)
 
-    def _metrics(self, _: bool) -> Page:
-        kind, body = exposition(self._supervisor)
+    def _metrics(self, _: Asked) -> Page:
+        kind, body = exposition(self._supervisor, self._watchdog)
         return "200 OK", kind, body
+
+    # ---- tracing -----------------------------------------------------------------------------------------------
+
+    def _trace(self, _: Asked) -> Page:
+        record = self._tracing.record
+        if record is None:
+            return _text("200 OK", "tracing is off, and nothing was recorded; POST /trace?on begins\n")
+        entries = self._on_loop(lambda: list(record.entries))
+        if entries is None:
+            return _hangs()
+        state = "on" if self._tracing.is_on else "off"
+        return _text("200 OK", "\n".join((f"tracing is {state}; the last messages:", *heard(entries), "")))
+
+    def _switch(self, asked: Asked) -> Page:
+        wanted = {"on": self._tracing.on, "off": self._tracing.off}.get(asked.query)
+        if wanted is None:
+            return _text("400 Bad Request", "POST /trace?on or /trace?off\n")
+        if self._on_loop(lambda: wanted() or True) is None:
+            return _hangs()
+        return _text("200 OK", f"tracing is {asked.query}\n")
+
+    def _story(self, asked: Asked) -> Page:
+        record, number = self._tracing.record, asked.query.removeprefix("id=")
+        if record is None:
+            return _text("404 Not Found", "nothing was recorded; POST /trace?on begins\n")
+        if not (number.isascii() and number.isdigit() and len(number) < 20):
+            return _text("400 Bad Request", "GET /story?id=N, where N is the number of a message in /trace\n")
+        entries = self._on_loop(lambda: list(record.entries))
+        if entries is None:
+            return _hangs()
+        return _text("200 OK", "\n".join((*story(entries, int(number)), "")))
+
+    def _on_loop(self, function: Callable[[], T]) -> T | None:
+        """Let the loop's own thread do it; None when the loop hangs."""
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        try:
+            self._loop.call_soon_threadsafe(lambda: done.set_result(function()))
+            return done.result(_PATIENCE)
+        except (RuntimeError, TimeoutError):
+            return None
+
+
+def _text(status: str, body: str) -> Page:
+    return status, "text/plain; charset=utf-8", body.encode(errors="replace")
+
+
+def _hangs() -> Page:
+    return _text("503 Service Unavailable", f"the event loop did not turn for {_PATIENCE:g} s\n")

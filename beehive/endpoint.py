@@ -27,7 +27,7 @@ class Endpoint:
 
     __slots__ = (
         "_bus", "_is_ready", "_owners", "_questions", "_sent", "_topics", "_watch", "_world",
-        "inbox", "last_sign", "name", "waits_for", "was_ready",
+        "inbox", "last_sign", "name", "readied", "waits_for",
     )  # fmt: skip
 
     def __init__(self, name: str, bus: Bus, world: World | None = None) -> None:
@@ -48,8 +48,8 @@ class Endpoint:
         }
         self._sent: asyncio.Future[None] | None = None
         self._is_ready: asyncio.Event | None = None
-        self.was_ready = False
-        """It has been ready at least once."""
+        self.readied = 0
+        """How often it said that it is ready."""
         self.waits_for = "its start"
         """What it waits for, as a sentence without a full stop; empty when it is ready."""
         self.last_sign = 0.0
@@ -59,7 +59,8 @@ class Endpoint:
 
     def ready(self) -> None:
         """It can do its work (again)."""
-        self.waits_for, self.was_ready = "", True
+        self.waits_for = ""
+        self.readied += 1
         if self._is_ready:
             self._is_ready.set()
 
@@ -68,7 +69,7 @@ class Endpoint:
         """Set when it has been ready at least once."""
         if self._is_ready is None:
             self._is_ready = asyncio.Event()
-            if self.was_ready:
+            if self.readied:
                 self._is_ready.set()
         return self._is_ready
 

@@ -25,7 +25,11 @@ class Statistics(Struct, frozen=True):
     depth: int
     taken: int
     missed: int
+    """Events that did not fit; told by `Lagged`."""
     waiting: int
+    """Senders in line."""
+    stale: int
+    """Questions that nobody waited for any more when their turn came."""
 
 
 Waiting: TypeAlias = tuple[Envelope, "asyncio.Future[None]", int]
@@ -69,6 +73,11 @@ class Inbox:
     def taken(self) -> int:
         """Messages taken so far. A batch is counted when it begins, less what is still to come of it."""
         return self._counted - length_hint(self._batch)
+
+    @property
+    def gone(self) -> int:
+        """Messages that are in the queue no more: taken, or stale."""
+        return self.taken + self.stale
 
     # ---- senders -----------------------------------------------------------------------------------------------
 
@@ -259,7 +268,7 @@ class Inbox:
 
     def statistics(self) -> Statistics:
         """A snapshot for metrics."""
-        return Statistics(len(self.queue), self.taken, self.missed, len(self._line))
+        return Statistics(len(self.queue), self.taken, self.missed, len(self._line), self.stale)
 
 
 def fail(envelope: Envelope, why: str) -> None:

@@ -1,11 +1,10 @@
 """From a registry, a mode and a configuration to a running process, and its exit code."""
 
 import asyncio
+import contextlib
 import functools
 import importlib.util
-import logging
-import os
-import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ from msgspec import Struct
 from beehive import config as configuration
 from beehive.admin import Admin
 from beehive.bus import Bus
-from beehive.config import Port
-from beehive.errors import EXIT_RUNTIME, RuntimeFailed
+from beehive.config import Duration, Port
+from beehive.errors import RuntimeFailed
 from beehive.journal import Journal, write_durably
 from beehive.log import set_up
 from beehive.module import Module, ModuleSpec
-from beehive.observe import Record
+from beehive.record import Tracing
 from beehive.router import Declaration, Kinds, complaints
+from beehive.signals import LastResort, StopOnSignal
 from beehive.supervisor import Supervisor
+from beehive.watchdog import Watchdog
 from beehive.world import World
-
-_log = logging.getLogger("beehive.runtime")
 
 
 class AdminConfig(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -48,6 +47,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """`text` or `json`."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
+    blocked_after: Duration = Duration(2)
+    """The event loop stands still for so long: the log says which module holds it, and where."""
     admin: AdminConfig = AdminConfig()
 
 
@@ -89,43 +90,27 @@ class Process:
             raise RuntimeFailed("\n".join(wrong))
         self.bus = Bus(declared, {spec.name: spec.inbox for spec in specs})
         self.supervisor = Supervisor(self.bus, world)
+        self.tracing = Tracing(self.bus)
         for spec in specs:
             self.supervisor.add(spec.name, makers[spec.name], spec.start_timeout, spec.stop_timeout)
-
-    def trace(self) -> Record:
-        """Keep a bounded record of all messages from now on."""
-        record = Record()
-        self.bus.trace(record)
-        return record
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT; a second one ends at once. Raises RuntimeFailed."""
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _on_signal, stop)
         self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        admin = self._open_admin(loop)
-        try:
+        with StopOnSignal(loop, stop), contextlib.ExitStack() as closing:
+            watchdog = Watchdog(self.supervisor, loop, self.settings.blocked_after)
+            closing.callback(watchdog.close)
+            if self.settings.admin.enable:
+                closing.callback(self._open_admin(loop, watchdog).close)
             await self.supervisor.run(stop)
-        finally:
-            if admin:
-                admin.close()
 
-    def _open_admin(self, loop: asyncio.AbstractEventLoop) -> Admin | None:
+    def _open_admin(self, loop: asyncio.AbstractEventLoop, watchdog: Watchdog) -> Admin:
         settings = self.settings.admin
-        if not settings.enable:
-            return None
-        admin = Admin(self.supervisor, loop, settings.address, settings.port)
+        admin = Admin(self.supervisor, loop, settings.address, settings.port, self.tracing, watchdog)
         write_durably(self.data / "admin.address", f"{settings.address}:{admin.port}\n".encode(), 0o644)
         return admin
-
-
-def _on_signal(stop: asyncio.Event) -> None:
-    if stop.is_set():
-        _log.warning("told to stop a second time; ending at once")
-        os._exit(EXIT_RUNTIME)
-    stop.set()
 
 
 def run(
@@ -144,11 +129,18 @@ def run(
     async def live() -> None:
         process = Process(specs, mode, settings, World(), _kinds_of(registry, specs, mode, settings))
         if trace:
-            process.trace()
-        await process.run()
+            process.tracing.on()
+        try:
+            await process.run()
+        finally:
+            last.begin(sys.exception(), process.supervisor.left_behind)
 
-    with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
-        runner.run(live())
+    last = LastResort()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
+            runner.run(live())
+    finally:
+        last.called_off()
 
 
 def _kinds_of(

@@ -6,18 +6,19 @@ after a growing pause. Too many failures end the process: systemd or the kubelet
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from beehive.bus import Bus
-from beehive.errors import ConfigError, RuntimeFailed
+from beehive.errors import ConfigError, RuntimeFailed, Unavailable
 from beehive.message import Draining, ModuleFailed
 from beehive.module import Endpoint, Module
 from beehive.observe import LogObserver, Observer, describe
-from beehive.restart import Again, GiveUp, Policy, decide
+from beehive.restart import GiveUp, Policy, decide
 from beehive.world import World
 
 _CANCEL_GRACE = 5.0
-"""Seconds that a cancelled module has before it is left behind."""
+"""Seconds, at most, that a cancelled module has before it is left behind."""
 
 
 class Keeper:
@@ -31,6 +32,9 @@ class Keeper:
         self.stop_timeout = 10.0
         self.module: Module | None = None
         self.failures: list[float] = []
+        """When it failed, as far back as the policy looks."""
+        self.failed = 0
+        self.restarts = 0
         self.task: asyncio.Task[None] | None = None
         self._supervisor = supervisor
         self._ending = asyncio.Event()
@@ -46,44 +50,68 @@ class Keeper:
             if failure is None:
                 return
             pause = self._after(failure)
+            if pause is None:
+                return
             self.endpoint.waiting_for(f"its restart in {pause:g} s, after: {describe(failure)}")
             self._supervisor.observer.restarting(self.name, pause)
             if await self._told_to_stop_within(pause):
                 return
+            self.restarts += 1
 
     async def _live(self) -> BaseException | None:
         """One life; how it ended, or None when it was told to end."""
+        life = asyncio.timeout(None)
         try:
             self.module = self.make()
-            await self.module.run(self.endpoint)
+            async with life:
+                if self.restarts:
+                    self._end_if_hung(life, self.endpoint.readied, asyncio.get_running_loop().time())
+                await self.module.run(self.endpoint)
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             return cancelled
         except Exception as error:
-            return error
+            return self._not_ready() if isinstance(error, TimeoutError) and life.expired() else error
         if self.endpoint.inbox.closed:
             return None
         return RuntimeError("it ended without being told to")
 
-    def _after(self, failure: BaseException) -> float:
-        """Account for the failure; how long to pause. Raises RuntimeFailed when the process should end."""
+    def _end_if_hung(self, life: asyncio.Timeout, readied: int, begun: float) -> None:
+        """A restart, like the first start, must be ready in time; looks again whenever that time could be over."""
+        if self.endpoint.readied > readied or self._ending.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        limit = max(begun, self.endpoint.last_sign) + self.start_timeout
+        if limit > loop.time():
+            loop.call_at(limit, self._end_if_hung, life, readied, begun)
+        else:
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                life.reschedule(loop.time())
+
+    def _not_ready(self) -> Unavailable:
+        return Unavailable(f"it was not ready after {self.start_timeout:g} s; it waits for {self.endpoint.waits_for}")
+
+    def _after(self, failure: BaseException) -> float | None:
+        """Account for the failure; how long to pause, or None to end. Raises RuntimeFailed when the process should."""
         now = asyncio.get_running_loop().time()
         self.failures = [when for when in self.failures if now - when < self._supervisor.policy.period] + [now]
+        self.failed += 1
         text = describe(failure)
         dropped = self.endpoint.inbox.drop_in_hand(text)
         fatal = _leaf(failure)
-        if fatal is not None:
+        if fatal is not None and not self._ending.is_set():
             raise fatal
         self._supervisor.observer.failed(self.name, failure, dropped)
         self._supervisor.bus.broadcast(ModuleFailed(module=self.name, reason=text))
+        if self._ending.is_set():
+            return None
         if not self._supervisor.was_ready:
             raise RuntimeFailed(f"{self.name} failed before the process was ready: {text}")
         decision = decide(self._supervisor.policy, self.failures, now)
         if isinstance(decision, GiveUp):
             raise RuntimeFailed(f"{self.name} was given up: {decision.reason}; the last time: {text}")
-        assert isinstance(decision, Again)
         return decision.after
 
     async def _told_to_stop_within(self, seconds: float) -> bool:
@@ -121,7 +149,10 @@ class Keeper:
         if not self.task.done():
             self._supervisor.observer.stuck(self.name, self.stop_timeout)
             self.task.cancel()
-            await asyncio.wait((self.task,), timeout=_CANCEL_GRACE)
+            await asyncio.wait((self.task,), timeout=min(_CANCEL_GRACE, self.stop_timeout))
+        if not self.task.done():
+            self._supervisor.observer.left_behind(self.name)
+            self._supervisor.left_behind.append(self.name)
         self.endpoint.inbox.drop_in_hand("it was stopped")
         self.endpoint.inbox.empty("has stopped")
 
@@ -135,6 +166,8 @@ class Supervisor:
         self.policy = policy or Policy()
         self.observer = observer or LogObserver()
         self.keepers: list[Keeper] = []
+        self.left_behind: list[str] = []
+        """Modules whose tasks did not end."""
         self.was_ready = False
         """Every module has been ready at least once."""
 

@@ -63,6 +63,7 @@ def test_nothing_builds_a_shell_command() -> None:
 
 ALLOWED_BREADTH = {
     "beehive/supervisor.py": "the supervisor",
+    "beehive/seam.py": "the seams, where one item is set aside",
     "modules/upgrader/tool": "the tool",
     "modules/cloudhub": "seam: one request or one message of a peer",
     "modules/admission": "seam: one webhook request",

@@ -5,6 +5,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 import pytest
 
@@ -56,6 +57,17 @@ async def test_metrics_are_pulled_from_the_inboxes(house: tuple[Supervisor, Admi
     assert 'beehive_messages_taken_total{module="owner"} 0.0' in text.splitlines()
 
 
+async def test_a_modules_own_numbers_are_shown(house: tuple[Supervisor, Admin]) -> None:
+    class Numbered:
+        counters: ClassVar = {"passes": 7}
+        gauges: ClassVar = {"voters": 3.0}
+
+    house[0].keepers[0].module = Numbered()  # type: ignore[assignment]
+    _, text = await get(house[1], "/metrics")
+    assert 'beehive_counted_total{module="owner",what="passes"} 7.0' in text.splitlines()
+    assert 'beehive_gauge{module="owner",what="voters"} 3.0' in text.splitlines()
+
+
 async def test_livez_fails_while_the_loop_hangs(
     house: tuple[Supervisor, Admin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +80,8 @@ async def test_livez_fails_while_the_loop_hangs(
 
 
 async def test_other_paths_are_told_what_there_is(house: tuple[Supervisor, Admin]) -> None:
-    assert await get(house[1], "/") == (404, "there is /livez, /readyz?verbose and /metrics\n")
+    said = "there is /livez, /readyz?verbose, /metrics, and on this machine /trace, POST /trace?on|off, /story?id=N\n"
+    assert await get(house[1], "/") == (404, said)
 
 
 async def test_a_taken_port_is_named(house: tuple[Supervisor, Admin]) -> None:

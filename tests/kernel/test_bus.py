@@ -7,7 +7,7 @@ import pytest
 
 from beehive.errors import InboxFull, NoAnswer, PeerFailed, Undeliverable
 from beehive.message import Envelope, Lagged
-from beehive.observe import Record
+from beehive.record import Record
 from tests.kernel.talk import Do, Done, Double, Unsaid, drain, pair, settle
 
 pytestmark = pytest.mark.virtual_time
@@ -224,9 +224,9 @@ async def test_ids_and_causes_exist_only_while_a_tracer_looks_on() -> None:
     await caller.send(Do(n=1))
     seen = next(owner.inbox.take())
     assert seen.id == 1
-    assert [(entry.what, entry.receiver, entry.envelope.body) for entry in record.entries] == [
-        ("posted", "owner", Do(n=1)),
-        ("delivered", "owner", Do(n=1)),
+    assert [(entry.what, entry.receiver, entry.text) for entry in record.entries] == [
+        ("posted", "owner", 'Do {"type":"talk.do","n":1}'),
+        ("delivered", "owner", ""),
     ]
     bus.trace(None)
     await caller.send(Do(n=2))

@@ -26,6 +26,7 @@ class Heard:
         self.failures: list[tuple[str, str, object]] = []
         self.pauses: list[float] = []
         self.stuck_ones: list[str] = []
+        self.left: list[str] = []
 
     def failed(self, module: str, error: BaseException, dropped: Envelope | None) -> None:
         self.failures.append((module, str(error), dropped.body if dropped else None))
@@ -35,6 +36,12 @@ class Heard:
 
     def stuck(self, module: str, seconds: float) -> None:
         self.stuck_ones.append(module)
+
+    def left_behind(self, module: str) -> None:
+        self.left.append(module)
+
+    def blocked(self, module: str, seconds: float, where: str) -> None:
+        raise AssertionError("no watchdog looks on here")
 
 
 class Plain:

@@ -7,7 +7,8 @@ import pytest
 from beehive.bus import Bus
 from beehive.errors import Refused
 from beehive.module import Endpoint
-from beehive.observe import Record, describe, told
+from beehive.observe import describe
+from beehive.record import Record, told
 from beehive.router import Declaration
 from tests.kernel.talk import Do, Done, settle
 
@@ -31,13 +32,16 @@ async def test_a_story_tells_what_came_before_and_what_followed() -> None:
         {"a": 8, "b": 8, "c": 8},
     )
     a, b = Endpoint("a", bus), Endpoint("b", bus)
-    record = Record()
+    record = Record(clock=asyncio.get_running_loop().time)
     bus.trace(record)
     relaying = asyncio.create_task(relay(b))
     await a.send(Do(n=1))
     await a.send(Do(n=2))
     await settle()
-    whole = ['#1 a -> b  Do {"type":"talk.do","n":1}', '  #3 b -> c  Done {"type":"talk.done","n":1}']
+    whole = [
+        '#1 +0.000s a -> b  Do {"type":"talk.do","n":1}',
+        '  #3 +0.000s b -> c  Done {"type":"talk.done","n":1}  (not taken)',
+    ]
     assert record.story(1) == whole
     assert record.story(3) == whole
     b.inbox.close()
