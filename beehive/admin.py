@@ -10,11 +10,11 @@ import concurrent.futures
 import contextlib
 import ipaddress
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from beehive.errors import RuntimeFailed
@@ -32,6 +32,8 @@ Page = tuple[str, str, bytes]
 
 _KNOWN = "there is /livez, /readyz?verbose, /metrics, and on this machine /trace, POST /trace?on|off, /story?id=N\n"
 
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?")
+
 T = TypeVar("T")
 
 
@@ -46,17 +48,14 @@ class Asked(NamedTuple):
 
     @classmethod
     def from_wsgi(cls, environ: dict[str, Any]) -> "Asked":
-        host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname if _is_host(environ) else None
+        named = _HOST.fullmatch(environ.get("HTTP_HOST", ""))
+        host = named[1].strip("[]") if named else ""
         is_local = (
             _is_loopback(environ.get("REMOTE_ADDR", ""))
-            and (host == "localhost" or _is_loopback(host or ""))
+            and (host == "localhost" or _is_loopback(host))
             and not environ.get("HTTP_ORIGIN")
         )
         return cls(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", ""), is_local)
-
-
-def _is_host(environ: dict[str, Any]) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9.:\[\]-]+", environ.get("HTTP_HOST", "")) is not None
 
 
 def _is_loopback(address: str) -> bool:
@@ -96,11 +95,13 @@ class Admin:
                 "Free it, or set runtime.admin.port."
             ) from None
         self.port: int = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="admin", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="admin", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop answering and free the port."""
+        with contextlib.suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes its thread, which would look up twice a second
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2)

@@ -120,8 +120,12 @@ def run(
     only: Sequence[str] = (),
     *,
     trace: bool = False,
+    patience: float = 5.0,
 ) -> None:
-    """The whole life of `beehive --mode …`. Raises ConfigError, or RuntimeFailed when it can't go on."""
+    """The whole life of `beehive --mode …`. Raises ConfigError, or RuntimeFailed when it can't go on.
+
+    What has not ended `patience` seconds after the modules have is left behind, with exit code 70.
+    """
     settings = configuration.load(sections(registry), source)
     set_up(settings["runtime"].log_format, settings["runtime"].log_level)
     specs = chosen(registry, mode, only)
@@ -135,7 +139,7 @@ def run(
         finally:
             last.begin(sys.exception(), process.supervisor.left_behind)
 
-    last = LastResort()
+    last = LastResort(patience)
     try:
         with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
             runner.run(live())
