@@ -1,7 +1,8 @@
 """The front door: one executable under four names.
 
 `beehive` is the whole of it; `cloudcore` means `beehive --mode cloud`, `edgecore` means `beehive --mode edge`, and
-`keadm` is the tool that changes a host. Argument parsing and exit codes, no logic.
+`keadm` is the tool that changes a host. As `kubectl-beehive` and `kubectl-nuj` it is a plugin of kubectl: `kubectl nuj`
+means `beehive job`. Argument parsing and exit codes, no logic.
 """
 
 import sys
@@ -19,6 +20,8 @@ def main() -> None:
     mode = {"cloudcore": "cloud", "edgecore": "edge"}.get(name)
     if mode:
         arguments = ["--mode", mode, *arguments]
+    if name == "kubectl-nuj":
+        arguments = ["job", *arguments]
     from beehive_cli.root import run  # noqa: PLC0415
 
     sys.exit(run(arguments))

@@ -21,6 +21,7 @@ from beehive.errors import (
 
 _COMMANDS = {
     "demo": ("demo", "Upgrade five hosts on this machine: no cluster, no root."),
+    "job": ("job", "Upgrade nodes: make jobs, watch them, stop them."),
     "token": ("token", "Make the tokens by which edge hosts join."),
     "edge": ("edge", "Join this host to a cloud; see what it does."),
     "routes": ("inspect", "Print which module says what to which."),

@@ -98,14 +98,20 @@ class Client:
         return await self._call("DELETE", path, body=body)
 
     @asynccontextmanager
-    async def watch(self, path: str, version: str, seconds: float, selector: str = "") -> AsyncIterator[Stream]:
-        """Open a watch that the server ends after `seconds`; half of that more without a byte breaks it."""
+    async def watch(
+        self, path: str, version: str, seconds: float, selector: str = "", name: str = ""
+    ) -> AsyncIterator[Stream]:
+        """Open a watch that the server ends after `seconds`; half of that more without a byte breaks it.
+
+        With `name`, of the object with this name alone.
+        """
         query = {
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(max(1, round(seconds))),
             "labelSelector": selector,
+            "fieldSelector": f"metadata.name={name}" if name else "",
         }
         limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT, sock_read=max(1, round(seconds)) * 1.5)
         generation = self._connection.generation
