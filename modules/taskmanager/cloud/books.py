@@ -88,8 +88,13 @@ class JobDesk:
         return True
 
     def hear(self, said: Said) -> bool:
-        """Keep it until it is written; False when there is no room."""
+        """Keep it until it is written; False when there is no room. A repetition takes the place of the first: one
+        acknowledgement is enough for both, and an outage of hours costs no memory."""
         words = self.said.setdefault(said.heard.node, deque())
+        for index, one in enumerate(words):
+            if one.report == said.report and not (one.heard.ticket or said.heard.ticket):
+                words[index] = said
+                return True
         if len(words) >= MOST_SAID:
             return False
         words.append(said)
@@ -160,8 +165,8 @@ class Books:
     def __init__(self, config: CloudConfig) -> None:
         self.desks: dict[str, JobDesk] = {}
         self.nodes: dict[str, Node] = {}
-        self.ours: set[str] = set()
-        """Nodes that carry our annotation."""
+        self.ours: dict[str, None] = {}
+        """Nodes that carry our annotation, in the order in which that was seen."""
         self.sessions: dict[str, Session] = {}
         self.critical: frozenset[str] = frozenset()
         self.open_since = 0.0
@@ -196,18 +201,21 @@ class Books:
         if known is not None and known.metadata.uid == node.metadata.uid and is_older(node, known):
             return
         self.nodes[name] = node
-        (self.ours.add if is_ours(node) else self.ours.discard)(name)
+        if is_ours(node):
+            self.ours.setdefault(name)
+        else:
+            self.ours.pop(name, None)
 
     def drop_node(self, name: str, uid: str = "") -> None:
         """It is gone; with `uid`, only if it is still that one."""
         known = self.nodes.get(name)
         if known is not None and uid in ("", known.metadata.uid):
             del self.nodes[name]
-            self.ours.discard(name)
+            self.ours.pop(name, None)
 
     def replace_nodes(self, nodes: Iterable[Node]) -> None:
         """The sum, after a start or after Lagged."""
-        old, self.nodes, self.ours = self.nodes, {}, set()
+        old, self.nodes, self.ours = self.nodes, {}, {}
         for node in nodes:
             former = old.get(node.metadata.name)
             same = former is not None and former.metadata.uid == node.metadata.uid and is_older(node, former)

@@ -1,6 +1,5 @@
 """Brings the nodes in line with the rule of `cordon.py`: many patches at once, one at a time for each node."""
 
-import asyncio
 import logging
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ from beehive.api.nodeupgradejob import SUCCESSFUL
 from beehive.backoff import doubling
 from beehive.messages.objects import Away, Denied, Missing, Patched, PatchNode, Stale, WriteAnswer
 from modules.taskmanager import codes
+from modules.taskmanager.cloud.alarm import Alarm
 from modules.taskmanager.cloud.background import Background
 from modules.taskmanager.cloud.books import Books
 from modules.taskmanager.cloud.notes import NodeWritten
@@ -41,14 +41,17 @@ class UnderWay(msgspec.Struct, frozen=True):
 class Cordons:
     """The node patches of one term."""
 
-    def __init__(self, books: Books, background: Background, config: CloudConfig) -> None:
+    def __init__(self, books: Books, background: Background, alarm: Alarm, config: CloudConfig) -> None:
         self.owners: dict[str, Owner] = {}
         """Node -> the entry in flight that stands in a written status."""
         self.late: dict[str, Change] = {}
         """Node -> a success heard after its cordon was undone."""
         self._books = books
         self._background = background
+        self._alarm = alarm
         self._config = config
+        self._queue: dict[str, None] = {}
+        """Nodes to be looked at, in order."""
         self._under_way: dict[str, UnderWay] = {}
         self._trouble: dict[str, Trouble] = {}
 
@@ -69,21 +72,29 @@ class Cordons:
             if not desk.deleting
         }
 
-    def mend(self) -> float | None:
-        """Start the patches that the rule asks for; when to come again for those that must wait (loop's clock)."""
-        now = asyncio.get_running_loop().time()
-        again: float | None = None
-        for name in self._concerned():
+    def mend(self) -> None:
+        """Look at every node that the rule concerns."""
+        self._queue.update(dict.fromkeys(self._concerned()))
+        self._pump()
+
+    def touch(self, name: str) -> None:
+        """Look at this node: it changed."""
+        self._queue[name] = None
+        self._pump()
+
+    def _pump(self) -> None:
+        """Begin as many patches as may be under way; the others follow as those are answered."""
+        now = self._alarm.now
+        while self._queue and len(self._under_way) < self._config.cordons_at_once:
+            name = next(iter(self._queue))
+            del self._queue[name]
+            trouble = self._trouble.get(name)
             if name in self._under_way:
                 continue
-            if len(self._under_way) >= self._config.cordons_at_once:
-                break
-            trouble = self._trouble.get(name)
             if trouble is not None and trouble.at > now:
-                again = min(again or trouble.at, trouble.at)
-                continue
-            self._patch(name)
-        return again
+                self._alarm.soon(trouble.at)
+            else:
+                self._patch(name)
 
     def _concerned(self) -> Iterator[str]:
         yield from list(self.owners)
@@ -142,12 +153,13 @@ class Cordons:
                 self._postpone(name, why)
             case _:
                 self._postpone(name, "it was changed by somebody else")
+        self.touch(name)
 
     def _postpone(self, name: str, why: str) -> None:
         former = self._trouble.get(name)
         tries = former.tries + 1 if former else 1
         delays = doubling(self._config.retry_first, self._config.retry_cap)
         pause = next(delay for index, delay in enumerate(delays, 1) if index == min(tries, 16))
-        self._trouble[name] = Trouble(why, tries, asyncio.get_running_loop().time() + pause)
+        self._trouble[name] = Trouble(why, tries, self._alarm.now + pause)
         if tries == 1:
             log.warning("node %s cannot be patched for now: %s", name, why)

@@ -100,7 +100,6 @@ class CloudTaskManager:
             self._grant(body.until)
         elif self._leads():
             await self._take_as_leader(body)
-            self._term.alarm.soon(self._loop.time() + (_GATHER if isinstance(body, Heard) else 0.0))
         elif isinstance(body, Heard):
             await self._term.telling.not_yet(body)
 
@@ -114,10 +113,15 @@ class CloudTaskManager:
                     await self._term.listening.hear(body)
                 else:
                     await self._term.telling.not_yet(body)
+                self._term.alarm.soon(self._loop.time() + _GATHER)
+            case NodeChanged(node=node):
+                self._term.node_changed(node)
             case Lagged():
                 self._read_at = self._loop.time()
+                self._term.alarm.soon()
             case _:
                 await self._take_news(body)
+                self._term.alarm.soon()
 
     async def _take_news(self, body: Message) -> None:
         books, wall = self._term.books, self._world.now()
@@ -127,8 +131,6 @@ class CloudTaskManager:
             case JobGone(uid=uid):
                 if uid in books.desks:
                     await self._term.gone(books.desks[uid])
-            case NodeChanged(node=node):
-                books.adopt_node(node)
             case NodeGone(name=name, uid=uid):
                 books.drop_node(name, uid)
             case NodeOnline():

@@ -6,6 +6,7 @@
 import asyncio
 import logging
 
+from beehive.api.node import Node, is_edge, is_ready, version_of
 from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry
 from beehive.module import Endpoint
 from beehive.world import World, from_rfc3339
@@ -40,10 +41,12 @@ class Term:
         self.books = Books(config)
         self.telling = Telling(endpoint, self.books, world)
         self.listening = Listening(self.books, self.telling, self.background)
-        self._cordons = Cordons(self.books, self.background, config)
+        self._cordons = Cordons(self.books, self.background, self.alarm, config)
         self._writing = Writing(self.books, self.background)
         self._startable: dict[str, tuple[str, int]] = {}
         """Node -> uid and attempt of the mark that stands."""
+        self._clearing = False
+        """A deletion waits for cordons to be undone."""
         self._planned: set[str] = set()
         """Uids of the jobs that the last look planned."""
 
@@ -52,14 +55,28 @@ class Term:
     async def take(self, note: StatusWritten | JobWritten | NodeWritten | LookedUp) -> None:
         """The answer to something that was begun in this term."""
         match note:
-            case LookedUp():
-                await self.listening.looked_up(note, self.alarm.now)
             case NodeWritten():
                 self._cordons.answered(note.node, note.answer)
                 await self._tell(note.node)
+                if self._clearing:
+                    self.alarm.soon()
+                return
+            case LookedUp():
+                await self.listening.looked_up(note, self.alarm.now)
             case _:
                 if desk := self.books.desks.get(note.uid):
                     await self._written(desk, note)
+        self.alarm.soon()
+
+    def node_changed(self, node: Node) -> None:
+        """What the plan looks at is looked at again; of the rest only the cordon rule has a say."""
+        name = node.metadata.name
+        before = self.books.nodes.get(name)
+        self.books.adopt_node(node)
+        if before is None or _standing(before) != _standing(self.books.nodes[name]) or self._clearing:
+            self.alarm.soon()
+        else:
+            self._cordons.touch(name)
 
     async def _written(self, desk: JobDesk, note: StatusWritten | JobWritten) -> None:
         lost: list[JobDesk] = []
@@ -120,6 +137,7 @@ class Term:
 
     def _plan(self) -> Plan:
         books = self.books
+        self._clearing = False
         for desk in books.desks.values():
             self._tend(desk)
         news = News(
@@ -192,6 +210,7 @@ class Term:
         except ValueError:
             return True
         left = over - self._world.now()
+        self._clearing = self._clearing or left > 0
         if left > 0:
             self.alarm.soon(self.alarm.now + left)
         return left <= 0
@@ -201,9 +220,7 @@ class Term:
     async def _act(self, planned: Plan) -> None:
         """Cordon what is marked, uncordon what is not, tell who may start, stop who was aborted."""
         self._cordons.assign()
-        again = self._cordons.mend()
-        if again is not None:
-            self.alarm.soon(again)
+        self._cordons.mend()
         self._startable = {one.node: (one.uid, one.attempt) for one in planned.start}
         self.telling.keep(self._startable)
         for node in self._startable:
@@ -223,6 +240,10 @@ class Term:
             return
         if entry.phase == IN_PROGRESS and key == (owner.uid, owner.attempt) == (desk.uid, entry.attempt):
             await self.telling.start(desk, entry)
+
+
+def _standing(node: Node) -> tuple[bool, bool, str]:
+    return is_edge(node), is_ready(node), version_of(node)
 
 
 def _moved(before: JobStatus, after: JobStatus) -> list[tuple[NodeEntry, NodeEntry]]:
