@@ -3,6 +3,7 @@
 import ast
 import re
 import statistics
+import tomllib
 from importlib.metadata import distributions
 
 import pytest
@@ -59,6 +60,12 @@ def test_nothing_builds_a_shell_command() -> None:
     )
     found = [relative(path) for path in PYTHON if shells.search(path.read_text(encoding="utf-8"))]
     assert found == []
+
+
+def test_every_kernel_file_is_under_the_kernels_import_contract() -> None:
+    contracts = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    listed = next(one["source_modules"] for one in contracts if one["name"].startswith("The kernel knows neither"))
+    assert set(listed) == {f"beehive.{path.stem}" for path in (TOP / "beehive").glob("*.py") if path.stem != "__init__"}
 
 
 ALLOWED_BREADTH = {
