@@ -43,7 +43,12 @@ TIERS = {
     ),
     "real": Tier(
         ("tests/real",),
-        programs={"docker-registry": "docker-registry", "skopeo": "skopeo", "setpriv": "util-linux"},
+        programs={
+            "docker-registry": "docker-registry",
+            "skopeo": "skopeo",
+            "setpriv": "util-linux",
+            "faketime": "faketime",
+        },
         servers=True,
     ),
 }

@@ -29,7 +29,7 @@ from modules.cloudhub.identity import ORGANISATION, common_name
 CA_LIFETIME = 100 * 364 * 86400.0
 SERVER_LIFETIME = 365 * 86400.0
 _EARLIER = timedelta(hours=1)
-"""Certificates are good from an hour ago on: clocks differ."""
+"""Certificates are good from an hour ago on, for clocks differ; short ones from a tenth of their life ago on."""
 
 
 class Pair(Struct, frozen=True):
@@ -205,7 +205,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(max(begin - _EARLIER, earliest))
+        .not_valid_before(max(begin - min(_EARLIER, timedelta(seconds=lifetime / 10)), earliest))
         .not_valid_after(begin + timedelta(seconds=lifetime))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )

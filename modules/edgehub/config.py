@@ -11,7 +11,15 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     servers: tuple[str, ...] = ("127.0.0.1:10000",)
     """`host:port` of the hub, tried in order; a standby turns away at once, so the next is tried."""
     identity: str = "/etc/beehive/pki"
-    """Directory with `ca.crt`, `node.crt`, `node.key` and `identity.json`, as `beehive edge join` writes them."""
+    """Directory with `ca.crt`, `node.pem` and `identity.json`, as `beehive edge join` writes them."""
+    cloud: str = ""
+    """URL of the hub's HTTPS port, where the certificate is renewed; empty for where this host joined."""
+    token_file: str = ""
+    """File with a join token, by which a host whose certificate has expired joins again; empty: by hand only."""
+    ca_file: str = ""
+    """File with more CAs that may have signed the hub's certificate, PEM; empty for the CA of the identity alone."""
+    proxy: str = ""
+    """HTTP proxy to the hub, `http://host:port`; empty for what $HTTPS_PROXY and $NO_PROXY say."""
     project: str = "e632aba927ea4ac2b575ec1603d56f10"
     """KubeEdge's project id: part of the path, looked at by nobody."""
     heartbeat: Duration = Duration(15)

@@ -1,6 +1,7 @@
 """The uplink's shell: keeps the reports, and keeps the link."""
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from pathlib import Path
@@ -13,8 +14,10 @@ from beehive.module import Endpoint
 from beehive.world import World
 from modules.edgehub import identity, link
 from modules.edgehub.config import Config
+from modules.edgehub.keeper import Keeper
 from modules.edgehub.notes import Notes
 from modules.edgehub.outbox import Outbox
+from modules.edgehub.routes import Routes
 from modules.edgehub.session import Session
 from modules.edgehub.uplink import Connection, Dial, dial
 
@@ -33,7 +36,7 @@ class EdgeHub:
     def __init__(self, config: Config, world: World, journal: Journal, dialling: "type[Network] | None" = None) -> None:
         self._config = config
         self._world = world
-        self._network = (dialling or Network)(config)
+        self._network = (dialling or Network)(config, world)
         self.counters: Counter[str] = Counter()
         self._notes = Notes(journal, self.counters)
         self._outbox = Outbox()
@@ -42,22 +45,28 @@ class EdgeHub:
         self._url = ""
         self._trouble = "it was not tried yet"
         self._nudge = asyncio.Event()
+        self._keeper = Keeper(config, world, self.counters, self._renewed)
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end; then it says goodbye to the cloud."""
         self._outbox = Outbox(self._notes.load())
         endpoint.ready()
         endpoint.waiting_for(f"the cloud: {self._trouble}")
-        async with asyncio.TaskGroup() as group:
-            linking = group.create_task(self._keep_link(endpoint))
-            async for envelope in endpoint.messages():
-                if isinstance(envelope.body, Say):
-                    await self._say(envelope.body)
-                elif isinstance(envelope.body, LinkState):
-                    endpoint.reply(envelope, self._state())
-            if self._session is not None:
-                await self._session.end()
-            linking.cancel()
+        with contextlib.closing(Routes(self.nudge)):
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(one) for one in (self._keep_link(endpoint), self._keeper.run())]
+                await self._listen(endpoint)
+                for task in beside:
+                    task.cancel()
+
+    async def _listen(self, endpoint: Endpoint) -> None:
+        async for envelope in endpoint.messages():
+            if isinstance(envelope.body, Say):
+                await self._say(envelope.body)
+            elif isinstance(envelope.body, LinkState):
+                endpoint.reply(envelope, self._state())
+        if self._session is not None:
+            await self._session.end()
 
     async def _say(self, say: Say) -> None:
         """Written down first, then said; a Hello is only said."""
@@ -78,8 +87,17 @@ class EdgeHub:
     # ---- the link ----------------------------------------------------------------------------------------------
 
     def nudge(self) -> None:
-        """Local routes have changed: dial at once."""
+        """Local routes have changed: dial at once, or see whether the link that stands still does."""
+        if self._session is None:
+            self._nudge.set()
+        else:
+            self._session.doubt()
+
+    def _renewed(self) -> None:
+        """A new certificate is here: dial with it, and from the link that stands go over to it."""
         self._nudge.set()
+        if self._session is not None:
+            self._session.leave()
 
     async def _keep_link(self, endpoint: Endpoint) -> None:
         """Executes what `link.step` says, one dial at a time."""
@@ -116,7 +134,8 @@ class EdgeHub:
                 connection = await self._network.dial(server)
             except Unavailable as trouble:
                 self.counters["dial_failures"] += 1
-                self._trouble = f"the cloud cannot be reached: {trouble}"
+                about = f"; {self._keeper.trouble}" if self._keeper.trouble else ""
+                self._trouble = f"the cloud cannot be reached: {trouble}{about}"
                 log.info("%s", self._trouble)
             else:
                 self._url = f"wss://{server}"
@@ -129,6 +148,7 @@ class EdgeHub:
         session = Session(self._network.node, connection, self._outbox, self._notes, self._world, self.counters)
         self._session, self._since = session, self._world.now()
         endpoint.ready()
+        self._keeper.cloud_has(connection.ca)
         endpoint.publish(CloudReached(url=self._url))
         log.info("connected to %s as %s", self._url, self._network.node)
         try:
@@ -147,15 +167,17 @@ class EdgeHub:
 class Network:
     """The real one: the identity of this host, and websockets."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, world: World) -> None:
+        self._config, self._world = config, world
         self.node = ""
 
     async def await_identity(self, endpoint: Endpoint) -> None:
         """Wait, visibly, until this host has joined. Read anew each time, so that a renewed certificate is used."""
         while True:
             try:
-                self.node, self._context = identity.load(Path(self._config.identity))
+                self.node, self._context = identity.load(
+                    Path(self._config.identity), self._world.now(), self._config.ca_file
+                )
             except Unavailable as trouble:
                 endpoint.waiting_for(f"its identity: {trouble}")
                 await asyncio.sleep(_LOOK_FOR_IDENTITY)
@@ -165,4 +187,5 @@ class Network:
     async def dial(self, server: str) -> Connection:
         """Raises Unavailable."""
         config = self._config
-        return await dial(Dial(server, self.node, config.project, config.connect_timeout), self._context)
+        to = Dial(server, self.node, config.project, config.connect_timeout, config.proxy)
+        return await dial(to, self._context)

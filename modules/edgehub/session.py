@@ -7,6 +7,7 @@ has no room, the socket is not read.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 _BETWEEN_LEGACY_REPORTS = 0.5
 """Seconds: a real CloudCore mixes up the order of reports that come close together (spec/kubeedge.md R7)."""
 
+_IN_DOUBT = 5.0
+"""Seconds for an answer when something spoke against the link."""
+
 
 class Session:
     """Made anew for each connection."""
@@ -41,11 +45,13 @@ class Session:
         self._counters = counters
         self._more = asyncio.Event()
         self._handing_on = False
+        self._leaving = asyncio.Event()
+        self._doubts = asyncio.Event()
 
     async def run(self, endpoint: Endpoint, config: Config) -> None:
         """Until the link ends."""
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._beat(config)), group.create_task(self._repeat(config))]
+            beside = [group.create_task(one) for one in (self._beat(config), self._repeat(config), self._leave())]
             try:
                 async for data in self._connection.frames():
                     self._counters["frames_in"] += 1
@@ -56,6 +62,18 @@ class Session:
 
     async def end(self) -> None:
         """This process stops."""
+        await self._connection.close()
+
+    def leave(self) -> None:
+        """End the link and let another begin."""
+        self._leaving.set()
+
+    def doubt(self) -> None:
+        """See soon whether the other end still lives."""
+        self._doubts.set()
+
+    async def _leave(self) -> None:
+        await self._leaving.wait()
         await self._connection.close()
 
     # ---- up ----------------------------------------------------------------------------------------------------
@@ -118,12 +136,14 @@ class Session:
         patience = max(1.0, config.dead_after - config.heartbeat)
         while True:
             began = asyncio.get_running_loop().time()
-            if not await self._is_alive(patience):
+            if not await self._is_alive(min(patience, _IN_DOUBT) if self._doubts.is_set() else patience):
                 self._counters["dead_peers"] += 1
                 self._connection.cut()
                 return
-            taken = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(0.0, config.heartbeat - taken))
+            self._doubts.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(began + config.heartbeat):
+                    await self._doubts.wait()
 
     async def _is_alive(self, patience: float) -> bool:
         """A link that we do not read ourselves just now says nothing about the other end."""

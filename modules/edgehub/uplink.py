@@ -26,11 +26,15 @@ class Dial(Struct, frozen=True):
     node: str
     project: str
     timeout: float
+    proxy: str = ""
+    """URL; empty for what the environment says."""
 
 
 class Connection(Protocol):
     """One link while it stands; a test may bring its own."""
 
+    ca: str
+    """SHA-256 of the cloud's CA, in hex, as it says; empty when it does not."""
     legacy: bool
     """The other end is a real CloudCore: it acknowledges nothing."""
 
@@ -76,6 +80,7 @@ async def dial(to: Dial, context: ssl.SSLContext) -> Connection:
             additional_headers=headers,
             user_agent_header=None,
             compression=None,
+            proxy=to.proxy or True,
             open_timeout=to.timeout,
             ping_interval=None,
             close_timeout=1,
@@ -99,6 +104,7 @@ class Uplink:
         self._websocket = websocket
         response = websocket.response
         self.legacy = response is None or response.headers.get(wire.PROTOCOL_HEADER) != wire.PROTOCOL
+        self.ca = "" if response is None else response.headers.get(wire.CA_HEADER, "")
         self._end: ConnectionClosed | None = None
 
     async def send(self, data: bytes) -> None:

@@ -28,7 +28,7 @@ def client(cloud: Hub, directory: Path | None = None) -> httpx.AsyncClient:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=pki.to_pem(cloud.secrets.stored["beehive-ca"][1]["cadata"]).decode())
     if directory:
-        context.load_cert_chain(directory / identity.CERTIFICATE, directory / identity.KEY)
+        context.load_cert_chain(directory / identity.PAIR)
     return httpx.AsyncClient(verify=context, base_url=cloud.url, timeout=10)
 
 

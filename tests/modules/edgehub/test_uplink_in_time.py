@@ -33,6 +33,7 @@ class Wire:
 
     def __init__(self, legacy: bool = False) -> None:
         self.legacy = legacy
+        self.ca = ""
         self.up: list[tuple[float, bytes]] = []
         self.answers_pings = True
         self.spread: float | None = None
@@ -74,8 +75,8 @@ class Played(Network):
 
     script: "list[int | Wire]"
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, world: World) -> None:
+        super().__init__(config, world)
         self.node = "edge-a"
         self.dials: list[float] = []
         Played.last = self
@@ -142,6 +143,41 @@ async def test_a_change_of_routes_dials_at_once(tmp_path: Path, world: World) ->
         hub.nudge()
         await asyncio.sleep(0.01)
         assert Played.last.dials[-1] == pytest.approx(5.0)
+
+
+async def test_a_change_of_routes_while_connected_doubts_the_link(tmp_path: Path, world: World) -> None:
+    """The way that the link took may be gone: who does not answer within 5 s is taken as gone, instead of 40."""
+    alive, dead = Wire(), Wire()
+    module = hub_with(tmp_path, world, alive, dead, Wire())
+    async with alone(module, name="edgehub", world=world) as host:
+        await host.heard(CloudReached)
+        await asyncio.sleep(1)
+        module.nudge()
+        await asyncio.sleep(1)
+        assert alive.operations() == ["keepalive", "keepalive"]
+        alive.say(None)
+        await host.heard(CloudReached)
+        await asyncio.sleep(1)
+        dead.answers_pings = False
+        began = asyncio.get_running_loop().time()
+        module.nudge()
+        await host.heard(CloudLost)
+        await host.heard(CloudLost)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(5, abs=0.1)
+
+
+async def test_a_change_of_routes_while_connected_does_not_defeat_a_spread(tmp_path: Path, world: World) -> None:
+    first = Wire()
+    module = hub_with(tmp_path, world, first, Wire())
+    async with alone(module, name="edgehub", world=world) as host:
+        await host.heard(CloudReached)
+        module.nudge()
+        await asyncio.sleep(1)
+        first.spread = 100.0
+        began = asyncio.get_running_loop().time()
+        first.say(None)
+        await host.heard(CloudReached, timeout=200)
+        assert Played.last.dials[-1] - began == pytest.approx(100 * world.random(), abs=0.1)
 
 
 async def test_the_spread_of_a_close_is_obeyed(tmp_path: Path, world: World) -> None:

@@ -20,16 +20,10 @@ from beehive.messages.uplink import CloudLost, CloudReached, LinkState, Say
 from modules.edgehub import identity
 from modules.edgehub.join import join
 from tests.modules.cloudhub.ends import TASK, UID, Hub, Secrets, edge, hub, raw, report, until
+from tests.real.channel import anyio_backend, closed, on_both_loops
 from tests.vectors import KUBEEDGE
 
-
-@pytest.fixture
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
-    """The product runs on uvloop; the stock loop stays possible."""
-    return "asyncio", {"use_uvloop": getattr(request, "param", "uvloop") == "uvloop"}
-
-
-on_both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "uvloop"], indirect=True)
+__all__ = ["anyio_backend"]
 
 
 def seen(revision: int) -> ReportSeen:
@@ -38,16 +32,6 @@ def seen(revision: int) -> ReportSeen:
 
 def frame_of(name: str) -> str:
     return (KUBEEDGE / f"{name}.json").read_text()
-
-
-async def closed(websocket: object, timeout: float = 10.0) -> ConnectionClosed:
-    """Read until the connection ends."""
-    async with asyncio.timeout(timeout):
-        while True:
-            try:
-                await websocket.recv()  # type: ignore[attr-defined]
-            except ConnectionClosed as end:
-                return end
 
 
 # ---- the path ----------------------------------------------------------------------------------------------------
@@ -190,7 +174,7 @@ async def test_a_certificate_of_another_ca_or_none_does_not_get_through_the_hand
         foreign.load_verify_locations(tmp_path / "a" / identity.CA)
         nothing = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         nothing.load_verify_locations(tmp_path / "a" / identity.CA)
-        foreign.load_cert_chain(tmp_path / "other" / identity.CERTIFICATE, tmp_path / "other" / identity.KEY)
+        foreign.load_cert_chain(tmp_path / "other" / identity.PAIR)
         for context in (foreign, nothing):
             with pytest.raises((OSError, EOFError, Exception)) as refusal:
                 await raw(cloud.server, tmp_path / "a", context=context)
@@ -610,7 +594,7 @@ async def test_a_lost_answer_costs_no_use_of_the_token(tmp_path: Path) -> None:
         token = cloud.secrets.token(uses=1)
         key = tmp_path / "a" / "node.key.pending"
         await join(cloud.url, token, "edge-a", tmp_path / "a")
-        key.write_bytes((tmp_path / "a" / identity.KEY).read_bytes())  # as if the answer had never come
+        key.write_bytes((tmp_path / "a" / identity.PAIR).read_bytes())  # as if the answer had never come
         await join(cloud.url, token, "edge-a", tmp_path / "a")
         with pytest.raises(Refused, match="used up"):
             await join(cloud.url, token, "edge-b", tmp_path / "b")
@@ -622,7 +606,7 @@ async def test_the_files_of_an_identity_are_the_owners_alone(tmp_path: Path) -> 
         await cloud.lead()
         await cloud.join("edge-a", tmp_path / "a")
         modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()}
-        assert modes == {"ca.crt": 0o600, "node.crt": 0o600, "node.key": 0o600, "identity.json": 0o600}
+        assert modes == {"ca.crt": 0o600, "node.pem": 0o600, "identity.json": 0o600}
         assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
 
 
