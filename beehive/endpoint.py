@@ -97,7 +97,7 @@ class Endpoint:
     def sender(self, kind: type[C]) -> "Sender[C]":
         """`send` for commands of one kind, with the route looked up once: for hubs, which say the same all day.
 
-        Raises Undeliverable as `send` does.
+        To be called in `run`. Raises Undeliverable as `send` does.
         """
         try:
             inbox = self._owners[kind]

@@ -1,0 +1,83 @@
+"""No answer is ever lost: of many asks each ends in exactly one way, and nothing of them stays."""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from beehive.bus import Questions
+from beehive.errors import NoAnswer, PeerFailed
+from beehive.inbox import fail
+from beehive.message import Envelope
+from tests.kernel.talk import Double, pair
+
+pytestmark = pytest.mark.virtual_time
+
+CALLERS = 64
+EACH = 40
+
+
+@pytest.mark.parametrize(("capacity", "seed"), [(3, 1), (1024, 2)])
+async def test_every_ask_ends_in_exactly_one_way(capacity: int, seed: int) -> None:
+    """`make bench NAME=bus` does the same with a million in real time."""
+    caller, owner, bus = pair(capacity)
+    chance, ended, loop = random.Random(seed), Counter[str](), asyncio.get_running_loop()
+
+    async def answer() -> None:
+        async for envelope in owner.messages():
+            roll = chance.random()
+            if roll < 0.6:
+                assert owner.reply(envelope, envelope.body.n * 2)
+                assert not owner.reply(envelope, -1)
+            elif roll < 0.8:
+                loop.call_later(chance.random() * 20, owner.reply, envelope, envelope.body.n * 2)
+            elif roll < 0.9:
+                fail(envelope, "on purpose")
+
+    async def one(n: int) -> None:
+        begun = loop.time()
+        try:
+            assert await caller.ask(Double(n=n), timeout=10) == n * 2
+            ended["answer"] += 1
+        except NoAnswer:
+            assert loop.time() - begun == pytest.approx(10, abs=0.01)
+            ended["no answer"] += 1
+        except PeerFailed:
+            ended["failed"] += 1
+
+    async def call(number: int) -> None:
+        for n in range(EACH):
+            asking = asyncio.ensure_future(one(number * EACH + n))
+            if chance.random() < 0.1:
+                loop.call_later(chance.random() * 12, asking.cancel)
+            await asyncio.wait((asking,))
+            ended["cancelled"] += asking.cancelled()
+            assert asking.cancelled() or asking.exception() is None
+
+    answering = asyncio.create_task(answer())
+    await asyncio.gather(*(call(number) for number in range(CALLERS)))
+    await asyncio.sleep(30)
+    assert ended.total() == CALLERS * EACH
+    assert set(ended) == {"answer", "no answer", "failed", "cancelled"}
+    assert len(bus.questions) == 0
+    assert owner.inbox.statistics().depth == 0
+    assert owner.inbox.statistics().waiting == 0
+    owner.inbox.close()
+    await answering
+
+
+async def test_many_who_wait_cost_little_though_each_has_its_own_deadline() -> None:
+    """With a look through all of them whenever one is over there would be 5,000 looks at up to 5,000."""
+    questions, loop, looks, many = Questions(), asyncio.get_running_loop(), 0, 5_000
+    futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(many)]
+    for n, future in enumerate(futures):
+        questions.waiting[future] = (10 + n * 0.0002, Envelope("caller", Double(n=n), future), "owner")
+    questions.arm(loop, 10)
+    while len(questions):
+        looks += 1
+        await asyncio.sleep(max(0.0, questions.due - loop.time()) + 1e-6)
+    assert looks < 1000
+    assert loop.time() == pytest.approx(10 + many * 0.0002, abs=0.02)
+    for future in futures:
+        assert isinstance(future.exception(), NoAnswer)
