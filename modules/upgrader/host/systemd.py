@@ -28,15 +28,17 @@ _BY_SYSTEMD = range(200, 244)
 class SystemdServices:
     """`ServiceManager` by systemd. Time limits of start and stop are the unit's; ours only guard against silence."""
 
-    def __init__(self, *, start_timeout: float, stop_timeout: float) -> None:
+    def __init__(self, *, start_timeout: float, stop_timeout: float, out_of_order: bool = False) -> None:
         self._start_timeout = start_timeout
+        # For who runs in a unit that the service is ordered after, and would wait for itself.
+        self._start = ("systemctl", "start", *(("--job-mode=ignore-dependencies",) if out_of_order else ()))
         self._stop_timeout = stop_timeout
 
     def start(self, service: Service) -> None:
         with contextlib.suppress(Unavailable):  # one that failed too often refuses to start
             _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
         try:
-            _run(("systemctl", "start", _unit(service)), self._start_timeout + _SPARE)
+            _run((*self._start, _unit(service)), self._start_timeout + _SPARE)
         except Unavailable as error:
             if not self._ended_at_once(service):
                 raise Unavailable(self._why(service, error.reason)) from error

@@ -22,6 +22,7 @@ from modules.upgrader.host.lock import Holder, held
 from modules.upgrader.host.names import unit_key
 from modules.upgrader.host.process import boot_id
 from modules.upgrader.host.service import Service, Status
+from modules.upgrader.host.systemd import SystemdServices
 from modules.upgrader.tool.attempts import conclude, settle
 from modules.upgrader.tool.phases import MOST_INTERRUPTIONS, Phase
 from modules.upgrader.tool.record import Record, open_records, untold_records
@@ -70,6 +71,7 @@ def command(arguments: argparse.Namespace, config: Config | None) -> int:
 def at_boot(host: Host) -> int:
     """The disk's part of every open attempt, then the tool's units. Nothing that goes wrong here may stop the boot."""
     code, found = EXIT_OK, open_records(host.layout)
+    _sweep(host)
     if not (found or untold_records(host.layout) or host.layout.lock.exists()):
         return code
     try:
@@ -84,6 +86,17 @@ def at_boot(host: Host) -> int:
     for record in found.values():
         _launch(host, record)
     return code
+
+
+def _sweep(host: Host) -> None:
+    """What was being written beside its place when the power went; nobody is at work now."""
+    layout = host.layout
+    with contextlib.suppress(OSError):
+        for folder in (layout.records, layout.requests, layout.etc):
+            for left in folder.glob(".*.new"):
+                host.files.remove(left)
+        for left in layout.backups.glob(".*.new"):
+            host.files.remove_tree(left)
 
 
 class AtBoot(Tool):
@@ -136,8 +149,17 @@ class _Still:
 
 def _roll_back(host: Host) -> None:
     for key, record in open_records(host.layout).items():
-        own = _host_of(host, record)
+        own = _out_of_order(_host_of(host, record))
         conclude(own, Tool(own, key, replace(record, reason=record.reason or _GAVE_UP)), undo=True)
+
+
+def _out_of_order(host: Host) -> Host:
+    """The target is ordered after the unit that we run in: its start must not wait for our end."""
+    config = host.config
+    if config.service_manager != "systemd":
+        return host
+    services = SystemdServices(start_timeout=config.start_timeout, stop_timeout=config.stop_timeout, out_of_order=True)
+    return Host(config, files=host.files, services=services)
 
 
 def _launch(host: Host, record: Record) -> None:

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from beehive.config import Duration
+from beehive.journal import Journal
+from beehive.messages.tasks import TaskSpec
+from modules.taskmanager.edge import RECORD
+from modules.taskmanager.record import Attempt
+from modules.taskmanager.record import Record as Kept
 from modules.upgrader.artefact import Extracted
 from modules.upgrader.config import Config, Images
 from modules.upgrader.host.files import Files, digest_of
@@ -19,10 +24,12 @@ from modules.upgrader.host.names import attempt_key
 from modules.upgrader.tool.record import Record, load_record
 from modules.upgrader.tool.request import Request, settings_of, write_request
 from tests.hosts.running.machine import Machine, wait_until
+from tests.real.running.images import OciLayout, installation_package
 
 OLD, NEW = "v1.22.0", "v1.23.0"
 UID = "6b1f2c34-0000-4000-8000-000000000000"
 UNIT = "beehive-tool@6b1f2c34-0.service"
+_IMAGES = "/var/lib/beehive/images"
 REPOSITORY = Path(__file__).resolve().parents[3]
 _CODE = ("beehive", "modules", "cmd", "configs", "tests")
 _PYTHON = f"/opt/python/bin/python{sys.version_info.major}.{sys.version_info.minor}"
@@ -111,8 +118,10 @@ class Edge:
         _put(root / "etc/kubeedge/config/edgecore.yaml", "kind: EdgeCore\n", 0o600)
         _put(root / "etc/systemd/system/edgecore.service", EDGECORE_UNIT.format(kind=self.kind), 0o644)
         _put(root / "etc/systemd/system/bystander.service", _BYSTANDER, 0o644)
-        upgrader = {"soak": f"{self.soak}s", "startTimeout": "5s", "stopTimeout": "3s", "images": {"registry": False}}
-        _put(root / "etc/beehive/edge.yaml", json.dumps({"upgrader": upgrader}), 0o600)
+        images = {"registry": False, "layout": _IMAGES}
+        upgrader = {"soak": f"{self.soak}s", "startTimeout": "5s", "stopTimeout": "3s", "images": images}
+        agent = {"upgrader": upgrader, "runtime": {"admin": {"enable": False}}}
+        _put(root / "etc/beehive/edge.yaml", json.dumps(agent), 0o600)
         for unit in (REPOSITORY / "configs/systemd").iterdir():
             shutil.copy(unit, root / "etc/systemd/system" / unit.name)
         for unit_name in ("edgecore", "bystander", "beehive-recover"):
@@ -160,6 +169,15 @@ class Edge:
         )
         write_request(Files(), self.layout, request)
 
+    def give_to_agent(self, new: Path) -> None:
+        """An agent that was told to upgrade, wrote that down, and has not begun; the image is on the host."""
+        root = self.machine.root
+        OciLayout(root / _IMAGES.lstrip("/")).add(NEW, installation_package(new))
+        spec = TaskSpec(version=NEW, image="kubeedge/installation-package")
+        journal = Journal(root / "var/lib/beehive/journal/taskmanager")
+        journal.save(RECORD, Kept(attempt=Attempt(job="north", uid=UID, attempt=0, spec=spec)))
+        self.enable("beehive-edge.service")
+
     # ---- while it runs --------------------------------------------------------------------------------------------
 
     def upgrade(self) -> None:
@@ -169,6 +187,12 @@ class Edge:
     def record(self) -> Record | None:
         """The tool's record of the attempt."""
         return load_record(self.layout, attempt_key(UID, 0))
+
+    def agent(self) -> Kept:
+        """What the agent remembers."""
+        kept = Journal(self.machine.path("/var/lib/beehive/journal/taskmanager")).load(RECORD, Kept)
+        assert kept
+        return kept
 
     def until_verdict(self, seconds: float = 60.0) -> Record:
         """Wait until the attempt has its verdict and its tool has ended."""
@@ -208,7 +232,7 @@ class Edge:
 
     def explain(self) -> str:
         """Everything that helps when a test failed."""
-        units = ("-u", "beehive-tool@*", "-u", "beehive-recover", "-u", "edgecore")
+        units = ("-u", "beehive-tool@*", "-u", "beehive-recover", "-u", "edgecore", "-u", "beehive-edge")
         return f"{self.record()}\n{self.machine.journal(*units)}"
 
 

@@ -22,17 +22,24 @@ class Forge:
         self._lock = threading.Lock()
 
     def machine(self, image: Path | None = None) -> Machine:
-        """A host that is not booted yet; with the base disk, or a copy of another."""
+        """A host that is not booted yet; with a copy of the base disk, or with this disk."""
         with self._lock:
             number = next(self._numbers)
-        return Machine(self.folder / f"h{number}", image or self._image, self._binds)
+        return Machine(self.folder / f"h{number}", image or self._image, self._binds, move=image is not None)
 
-    def edge(self, new: Path, *, old: Path | None = None, kind: str = "simple", soak: float = 1.0) -> Edge:
-        """An edge host that is not booted yet, with the old version installed and the new one asked for."""
+    def edge(
+        self, new: Path, *, old: Path | None = None, kind: str = "simple", soak: float = 1.0, agent: bool = False
+    ) -> Edge:
+        """An edge host that is not booted yet, with the old version installed and the new one asked for: by a request
+        to the tool, or by a job that its agent knows of."""
         host = Edge(self.machine(), kind=kind, soak=soak)
         host.install(old or standin(OLD))
-        host.offer(new)
-        host.ask(new)
+        if agent:
+            host.give_to_agent(new)
+        else:
+            host.offer(new)
+            host.ask(new)
+        host.machine.sync()
         return host
 
     def remove(self) -> None:

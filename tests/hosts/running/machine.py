@@ -20,7 +20,9 @@ _ENVIRONMENT = ("/usr/bin/env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/
 class Machine:
     """A host from its first boot to its last. `folder` is its own; `binds` are read-only: place in the host → here."""
 
-    def __init__(self, folder: Path, image: Path, binds: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self, folder: Path, image: Path, binds: Mapping[str, Path] | None = None, *, move: bool = False
+    ) -> None:
         self.folder = folder
         self.disk = folder / "disk.img"
         self.root = folder / "root"
@@ -30,7 +32,10 @@ class Machine:
         self._nspawn: subprocess.Popen[bytes] | None = None
         self._leader = 0
         folder.mkdir(parents=True, exist_ok=True)
-        copy_image(image, self.disk)
+        if move:
+            image.replace(self.disk)
+        else:
+            copy_image(image, self.disk)
 
     # ---- the disk -------------------------------------------------------------------------------------------------
 
@@ -42,6 +47,10 @@ class Machine:
             _do(["mount", "-o", "loop,commit=300", str(self.disk), str(self.root)])
         return self.root
 
+    def sync(self) -> None:
+        """What was written from here is on the disk."""
+        _do(["sync", "-f", str(self.root)])
+
     def unmount(self) -> None:
         """Write everything to the image and let it go."""
         if os.path.ismount(self.root):
@@ -51,6 +60,11 @@ class Machine:
 
     def boot(self) -> None:
         """Power on; returns when systemd has done what its boot wants."""
+        self.power_on()
+        _until(self.has_booted, f"{self.folder.name} boots", _BOOT, self._console)
+
+    def power_on(self) -> None:
+        """Begin to boot."""
         self.mount()
         binds = [f"--bind-ro={here}:{there}" for there, here in self.binds.items()]
         binds += [f"--bind={here}:{there}" for there, here in self.shared.items()]
@@ -64,9 +78,9 @@ class Machine:
                 start_new_session=True,
             )
         self._leader = 0
-        _until(self._has_booted, f"{self.folder.name} boots", _BOOT, self._console)
 
-    def _has_booted(self) -> bool:
+    def has_booted(self) -> bool:
+        """Has systemd done what its boot wants? False while it can't be asked."""
         assert self._nspawn is not None
         if self._nspawn.poll() is not None:
             raise HostsError(f"systemd-nspawn ended with code {self._nspawn.returncode}: {self._console()}")
@@ -84,8 +98,24 @@ class Machine:
         beside.replace(self.disk)
 
     def snapshot(self, image: Path) -> None:
-        """What a power cut in this moment would leave. Exact only while nobody in the host writes."""
-        copy_image(self.disk, image)
+        """What a power cut in this moment would leave: everything in the host is stopped while its disk is copied."""
+        stopped = self._stop_all()
+        try:
+            copy_image(self.disk, image)
+        finally:
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def _stop_all(self) -> list[int]:
+        """Returns when no process of the host can write any more; one that waits for the disk gets that first."""
+        stopped: list[int] = []
+        while running := [pid for pid, state in _processes_of(self._leader) if state not in "TtZX"]:
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+            stopped += running
+        return stopped
 
     def shut_down(self) -> None:
         """End in good order."""
@@ -183,6 +213,17 @@ def _child_of(pid: int) -> int:
             if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
                 return int(child)
     return 0
+
+
+def _processes_of(leader: int) -> list[tuple[int, str]]:
+    """Every process of a host with its state, as /proc says it."""
+    space = os.readlink(f"/proc/{leader}/ns/pid")
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(place / "ns/pid") == space:
+                found.append((int(place.name), (place / "stat").read_text().rpartition(")")[2].split()[0]))
+    return found
 
 
 def _do(command: Sequence[str]) -> None:

@@ -1,0 +1,75 @@
+"""The agent as it is shipped, without a cloud in reach: it ends what it was told, whoever is killed meanwhile."""
+
+from collections.abc import Callable
+
+import pytest
+
+from beehive.messages.tasks import TaskReport
+from tests.hosts.running.edge import NEW, OLD, UNIT, Edge
+from tests.hosts.running.machine import wait_until
+from tests.real.running.standins import Variant, standin
+
+Make = Callable[..., Edge]
+AGENT = "beehive-edge.service"
+
+
+def final_word(host: Edge) -> TaskReport:
+    """The agent's one report of the attempt's end."""
+    wait_until(lambda: host.agent().attempt is None, "the agent has its final word", 90, host.explain)
+    (kept,) = host.agent().finished
+    assert kept.report.final
+    return kept.report
+
+
+def test_it_checks_backs_up_and_upgrades_with_no_more_power_than_its_unit_gives(edge: Make) -> None:
+    host = edge(standin(NEW), agent=True)
+    report = final_word(host)
+    assert [(one.action, one.status) for one in report.results] == [
+        ("Check", "True"),
+        ("BackUp", "True"),
+        ("Upgrade", "True"),
+    ]
+    assert host.running() == NEW
+    assert host.starts() == [OLD, NEW]
+    assert host.machine.show(AGENT, "NRestarts") == {"NRestarts": "0"}
+
+
+def test_it_reports_a_rollback_with_the_reason(edge: Make) -> None:
+    host = edge(standin(NEW, Variant.CRASHING), agent=True)
+    report = final_word(host)
+    assert [one.action for one in report.results] == ["Check", "BackUp", "Upgrade", "RollBack"]
+    assert "nil pointer" in report.results[2].reason + report.results[3].reason
+    assert host.running() == OLD
+
+
+def test_it_cannot_replace_a_program_itself(edge: Make) -> None:
+    """The power is the tool's: the agent's unit sees /usr and /etc read-only."""
+    host = edge(standin(NEW), agent=True)
+    final_word(host)
+    pid = host.machine.show(AGENT, "MainPID")["MainPID"]
+    done = host.machine.say("nsenter", "-t", pid, "-m", "/usr/bin/touch", "/usr/local/bin/edgecore", "/etc/passwd")
+    assert done.returncode == 1
+    assert done.stderr.count("Read-only file system") == 2
+
+
+@pytest.mark.parametrize("killed", [(AGENT,), (UNIT,), (AGENT, UNIT)], ids=["agent", "tool", "both"])
+def test_whoever_is_killed_somebody_brings_it_to_its_end(edge: Make, killed: tuple[str, ...]) -> None:
+    host = edge(standin(NEW), agent=True, soak=3.0)
+    wait_until(lambda: host.starts() == [OLD, NEW], "the new version's start", 60, host.explain)
+    for unit in killed:
+        host.machine.kill_main(unit)
+    report = final_word(host)
+    assert [(one.action, one.status) for one in report.results] == [
+        ("Check", "True"),
+        ("BackUp", "True"),
+        ("Upgrade", "True"),
+    ]
+    assert host.running() == NEW
+    assert host.starts() == [OLD, NEW], "the new version was not started twice"
+    assert host.state(AGENT) == "active"
+    if UNIT in killed:
+        record = host.record()
+        assert record
+        assert record.starts == 2
+    if AGENT in killed:
+        assert host.machine.show(AGENT, "NRestarts") == {"NRestarts": "1"}
