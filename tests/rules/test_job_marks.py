@@ -86,7 +86,7 @@ def test_budget_is_exact(tolerate: str, failed: int, stops: bool) -> None:
 def test_verdict_before_a_mark_counts_before_the_next_mark() -> None:
     job = a_job(*FIVE, concurrency=5, failure_tolerate="0.2")
     job = written(job, planned(job, nodes=nodes(*FIVE)))
-    after = settled(job, nodes=nodes("a", "d", "e"))
+    after = written(job, planned(job, nodes=nodes("a", "d", "e")))
     assert phases(after.status) == {
         "a": "InProgress",
         "b": "Failure/NotFound",

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from beehive.api.nodeupgradejob import IN_PROGRESS, NEW, JobStatus, NodeEntry
+from beehive.api.nodeupgradejob import IN_PROGRESS, NEW, NodeEntry
 from beehive.messages.fleet import Heard
 from beehive.messages.objects import Away, Jobs, ListJobs
 from beehive.messages.tasks import Hello, TaskReport
@@ -119,8 +119,7 @@ class Listening:
     async def _greet(self, heard: Heard, hello: Hello, desk: JobDesk | None) -> None:
         """May it begin? If it may, the next look tells it again; a mark that is about to be taken back says nothing."""
         if desk is not None and _is_current(desk, heard.node, hello):
-            if all(_flies(status, heard.node) for status in desk.unanswered):
-                self._telling.forget(heard.node)
+            self._telling.forget(heard.node)
             return
         why = "the job is gone" if desk is None else "the job does not have this node in flight"
         await self._telling.answer(heard, cancel_task(hello.job, hello.uid, hello.attempt, why))
@@ -145,7 +144,3 @@ def _is_current(desk: JobDesk, node: str, hello: Hello) -> bool:
 def _is_expected(entry: NodeEntry) -> bool:
     """It is in flight, or it said its own last word and this came after it."""
     return entry.phase == IN_PROGRESS or codes.is_own_word(entry.phase, entry.reason_code)
-
-
-def _flies(status: JobStatus, node: str) -> bool:
-    return any(entry.node_name == node and entry.phase == IN_PROGRESS for entry in status.node_status or ())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beehive.messages.fleet import ListOnline, Online
-from beehive.messages.objects import Denied, Jobs, ListJobs, Nodes, PatchJobStatus, PatchNode
+from beehive.messages.objects import Denied, JobChanged, Jobs, ListJobs, Nodes, PatchJobStatus, PatchNode
 from beehive.messages.tasks import CancelTask, StartTask, TaskReport
 from beehive.world import World
 from tests.fakes.jobs import NEW, OLD, phases, rolled_back, success
@@ -152,6 +152,43 @@ async def test_write_whose_answer_was_lost_is_found_and_not_doubled(world: World
         await cluster.rest(30)
         assert cluster.started() == ["a#1"]
         assert phases(cluster.status()) == {"a": "InProgress", "b": "Pending"}
+
+
+async def test_words_whose_write_stood_unanswered_are_acknowledged(world: World) -> None:
+    cluster = Cluster(world, "a")
+    cluster.connect("a")
+    lost: list[PatchJobStatus] = []
+
+    def stands_but_says_nothing(request: Write) -> object:
+        if isinstance(request, PatchJobStatus) and cluster.status().phase == "InProgress" and not lost:
+            lost.append(request)
+            cluster.store.patched(request)
+            return away(request)
+        return None
+
+    cluster.tampers = stands_but_says_nothing
+    async with cluster.planner():
+        cluster.apply("a")
+        await cluster.until(cluster.started, "it is told")
+        await cluster.say("a", success(**MINE))
+        await cluster.say("a", success(**MINE), "", ticket=5)
+        await cluster.until(lambda: cluster.seen() == ["a#1.4"], "it is acknowledged when it is seen to stand")
+        assert cluster.answers() == [(5, "seen")]
+        assert cluster.status().phase == "Completed"
+        await cluster.until(lambda: cluster.history("a") == f"{OLD}->{NEW}", "and the rest follows")
+
+
+async def test_watch_that_is_behind_our_own_writes_is_not_believed(world: World) -> None:
+    cluster = Cluster(world, "a", "b")
+    cluster.connect("a", "b")
+    async with cluster.planner():
+        old = cluster.apply("a", "b")
+        await cluster.until(cluster.started, "it is told")
+        asked = len(cluster.peers.all_of(PatchJobStatus))
+        cluster.peers.publish(JobChanged(job=old))
+        await cluster.rest(10)
+        assert len(cluster.peers.all_of(PatchJobStatus)) == asked, "nothing is planned from the past"
+        assert len(cluster.started()) == 1
 
 
 async def test_five_minutes_without_the_api_server(world: World) -> None:
