@@ -23,6 +23,8 @@ ONLY_V1ALPHA2 = f"{GROUP}/only-in-v1alpha2"
 """Annotation of a v1alpha1 object: the part of the spec that only v1alpha2 knows. Missing: its defaults."""
 ONLY_V1ALPHA1 = f"{GROUP}/only-in-v1alpha1"
 """Annotation of a v1alpha2 object: the pin as v1alpha1 wrote it, where v1alpha2 would spell it otherwise."""
+SPARE = "v1alpha2Spec"
+"""Field of a v1alpha1 status: the same part, where the annotations have no room left. A reader never goes without."""
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values of an object's annotations (Kubernetes' own limit)."""
 
@@ -64,46 +66,58 @@ def converted(item: Json, wanted: str) -> Json:
 
 
 def _to_v1alpha1(item: Json) -> Json:
-    annotations = _annotations(item)
+    annotations, spec, status = _annotations(item), item.get("spec"), item.get("status")
     new: Json = {**item, "apiVersion": V1ALPHA1}
-    spec = item.get("spec")
+    if isinstance(status, dict):
+        new["status"] = to_v1alpha1(status, _job(item))
     keep = None
     if isinstance(spec, dict):
-        written = _read(annotations.get(ONLY_V1ALPHA1))
-        pins = spec.get(_PINS, _MISSING)
-        shown = _pin_shown(pins)
-        if _PINS in written and _pins_taken(written[_PINS]) == pins:
-            shown = written[_PINS]
-        only = {key: spec[key] for key in _DEFAULTS if key in spec}
-        if _pins_taken(shown) != pins:
-            only[_PINS] = pins
-        new["spec"] = _with({key: value for key, value in spec.items() if key not in _DEFAULTS}, _PINS, shown)
+        new["spec"], only = _spec_shown(spec, _read(annotations.get(ONLY_V1ALPHA1)))
         keep = None if only == _DEFAULTS else only
-    _annotate(new, annotations, ONLY_V1ALPHA2, keep)
-    if isinstance(item.get("status"), dict):
-        new["status"] = to_v1alpha1(item["status"], _job(item))
+    if not _annotate(new, annotations, ONLY_V1ALPHA2, keep):
+        new["status"] = {**new.get("status", {}), SPARE: keep}
     return new
+
+
+def _spec_shown(spec: Json, written: Json) -> tuple[Json, Json]:
+    """What v1alpha1 can express of a spec, and the rest; `written` is the annotation that v1alpha1 left."""
+    pins = spec.get(_PINS, _MISSING)
+    shown = _pin_shown(pins)
+    if _PINS in written and _pins_taken(written[_PINS]) == pins:
+        shown = written[_PINS]
+    only = {key: spec[key] for key in _DEFAULTS if key in spec}
+    if _pins_taken(shown) != pins:
+        only[_PINS] = pins
+    return _with({key: value for key, value in spec.items() if key not in _DEFAULTS}, _PINS, shown), only
 
 
 def _to_v1alpha2(item: Json) -> Json:
-    annotations = _annotations(item)
+    annotations, spec, status = _annotations(item), item.get("spec"), item.get("status")
     new: Json = {**item, "apiVersion": V1ALPHA2}
-    spec = item.get("spec")
+    spare = None
+    if isinstance(status, dict):
+        own = {key: value for key, value in status.items() if key != SPARE}
+        spare = status.get(SPARE)
+        new["status"] = to_v1alpha2(own, _job(item))
+        if spare is not None and not own:
+            del new["status"]
     keep = None
     if isinstance(spec, dict):
-        only = _only_v1alpha2(annotations.get(ONLY_V1ALPHA2))
-        pin = spec.get(_PINS, _MISSING)
-        pins = _pins_taken(pin)
-        if _PINS in only and _pin_shown(only[_PINS]) == pin:
-            pins = only[_PINS]
-        shared = {key: value for key, value in spec.items() if key not in _DEFAULTS}
-        only = {key: value for key, value in only.items() if key != _PINS}
-        new["spec"] = {**_with(shared, _PINS, pins), **only}
-        keep = None if _pin_shown(pins) == pin else {_PINS: pin}
-    _annotate(new, annotations, ONLY_V1ALPHA1, keep)
-    if isinstance(item.get("status"), dict):
-        new["status"] = to_v1alpha2(item["status"], _job(item))
+        new["spec"], keep = _spec_taken(spec, _only_v1alpha2(annotations.get(ONLY_V1ALPHA2), spare))
+    if not _annotate(new, annotations, ONLY_V1ALPHA1, keep):
+        raise Refused("the annotations leave no room for spec.imageDigestGatter as v1alpha1 has it; shorten them")
     return new
+
+
+def _spec_taken(spec: Json, only: Json) -> tuple[Json, Json | None]:
+    """The spec with what only v1alpha2 knows, and what only v1alpha1 can express."""
+    pin = spec.get(_PINS, _MISSING)
+    pins = _pins_taken(pin)
+    if _PINS in only and _pin_shown(only[_PINS]) == pin:
+        pins = only[_PINS]
+    shared = {key: value for key, value in spec.items() if key not in _DEFAULTS}
+    beyond = {key: value for key, value in only.items() if key != _PINS}
+    return {**_with(shared, _PINS, pins), **beyond}, None if _pin_shown(pins) == pin else {_PINS: pin}
 
 
 # ---- pins ------------------------------------------------------------------------------------------------------------
@@ -145,26 +159,21 @@ def _annotations(item: Json) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _annotate(new: Json, annotations: dict[str, Any], key: str, keep: Json | None) -> None:
-    """The object's annotations without the other direction's, and with `keep` under `key`."""
+def _annotate(new: Json, annotations: dict[str, Any], key: str, keep: Json | None) -> bool:
+    """Put `keep` under `key` in place of what either direction left before. False: there is no room for it."""
     rest = {name: value for name, value in annotations.items() if name not in (ONLY_V1ALPHA1, ONLY_V1ALPHA2)}
-    if keep is not None:
-        rest[key] = msgspec.json.encode(keep, order="sorted").decode()
-        _must_fit(rest)
-    if rest == annotations:
-        return
-    meta = new.get("metadata")
-    whole = {name: value for name, value in meta.items() if name != "annotations"} if isinstance(meta, dict) else {}
-    new["metadata"] = {**whole, "annotations": rest} if rest else whole
+    whole = rest if keep is None else {**rest, key: msgspec.json.encode(keep, order="sorted").decode()}
+    fits = keep is None or _size(whole) <= MOST_ANNOTATIONS
+    wanted = whole if fits else rest
+    if wanted != annotations:
+        meta = new.get("metadata")
+        plain = {name: one for name, one in meta.items() if name != "annotations"} if isinstance(meta, dict) else {}
+        new["metadata"] = {**plain, "annotations": wanted} if wanted else plain
+    return fits
 
 
-def _must_fit(annotations: dict[str, Any]) -> None:
-    size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
-    if size > MOST_ANNOTATIONS:
-        raise Refused(
-            "the annotations leave no room for what v1alpha1 cannot express of the spec; "
-            f"shorten them by {size - MOST_ANNOTATIONS} bytes, or read the object as v1alpha2"
-        )
+def _size(annotations: dict[str, Any]) -> int:
+    return sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
 
 
 def _read(text: Any) -> Json:
@@ -176,15 +185,18 @@ def _read(text: Any) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _only_v1alpha2(text: Any) -> Json:
+def _only_v1alpha2(text: Any, spare: Any) -> Json:
     """A writer must not smuggle in what the schema would have refused."""
-    if text is None:
+    if text is None and spare is None:
         return dict(_DEFAULTS)
+    where = SPARE if text is None else ONLY_V1ALPHA2
     try:
+        if text is None:
+            text = msgspec.json.encode(spare)
         _ANNOTATION.decode(text)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:
-        raise Refused(f"metadata.annotations[{ONLY_V1ALPHA2}] is not what was read: {error}; leave it alone") from None
-    return _read(text)
+        raise Refused(f"{where} is not what was read: {error}; leave it alone") from None
+    return _read(text if isinstance(text, str) else text.decode())
 
 
 def _job(item: Json) -> Job:

@@ -39,7 +39,7 @@ class Converter:
 
     def _field(self, kind: type[Struct], field: shapes.Field) -> Schema:
         schema = {"description": docstrings(kind)[field.name], **self._type(field.type)}
-        if isinstance(field.default, bool | int) or (isinstance(field.default, str) and field.default):
+        if _is_told(field.default):
             schema["default"] = field.default
         return merged(schema, self._of_fields.get(kind, {}).get(field.encode_name, {}))
 
@@ -57,6 +57,16 @@ class Converter:
             case shapes.DictType(value_type=value):
                 return {"type": "object", "additionalProperties": self._type(value)}
         return {"type": _SCALARS[type(type_)]}
+
+
+def _is_told(default: object) -> bool:
+    """Only a plain value stands in the schema; an empty text says nothing."""
+    return isinstance(default, bool | int) or (isinstance(default, str) and default != "")
+
+
+def defaults(kind: type[Struct]) -> dict[str, object]:
+    """The fields to which the schema gives a value where none is written, in their order."""
+    return {one.encode_name: one.default for one in msgspec.structs.fields(kind) if _is_told(one.default)}
 
 
 _SCALARS: Mapping[type[shapes.Type], str] = {

@@ -138,6 +138,9 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     """A field of KubeEdge that nothing writes; kept as written."""
     v1alpha2: dict[str, Any] | None = None
     """The status in v1alpha2, where this one cannot express it; written by the conversion, of no meaning to others."""
+    v1alpha2_spec: dict[str, Any] | None = None
+    """What v1alpha2 has beyond this version's spec, where the annotations have no room for it; written by the
+    conversion, of no meaning to others."""
 
 
 class NodeUpgradeJob(Struct, frozen=True, kw_only=True, rename="camel"):

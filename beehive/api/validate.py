@@ -55,7 +55,7 @@ def _ours(spec: NodeUpgradeJobSpec) -> Iterator[str]:
     yield from _words(spec)
     if not 0 <= spec.retry <= limits.MOST_RETRIES:
         yield range_problem("retry", spec.retry, 0, limits.MOST_RETRIES)
-    yield from _size(spec)
+    yield from size_problems(len(msgspec.json.encode(spec)), spec.node_names or ())
 
 
 def _words(spec: NodeUpgradeJobSpec) -> Iterator[str]:
@@ -131,13 +131,14 @@ def _digests(pins: ImageDigests) -> Iterator[str]:
         yield "spec.imageDigestGatter.registryAPI.token: it is too long or holds control characters"
 
 
-def _size(spec: NodeUpgradeJobSpec) -> Iterator[str]:
-    names = spec.node_names or ()
-    if len(names) <= limits.MOST_NODES and not fits(len(msgspec.json.encode(spec)), names):
-        yield (
-            f"spec.nodeNames: the status of {len(names)} nodes with names of up to {max(map(len, names))} characters "
-            "would not fit into one object; make several jobs"
-        )
+def size_problems(beside: int, names: tuple[str, ...]) -> list[str]:
+    """Why the status of these nodes would not fit, where the rest of the object has `beside` bytes."""
+    if len(names) > limits.MOST_NODES or fits(beside, names):
+        return []
+    return [
+        f"spec.nodeNames: the status of {len(names)} nodes with names of up to {max(map(len, names))} characters "
+        "would not fit into one object; make several jobs"
+    ]
 
 
 # ---- words -------------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""The socket on which the API server asks whether a NodeUpgradeJob may be written.
+"""The socket on which the API server asks about a NodeUpgradeJob: may it be written, what is it in the other version?
 
-What belongs here: the verdict on one AdmissionReview (`review.py`), the HTTPS server, its certificate, and keeping the
-registration's caBundle right. What does not: the rules about a job themselves (`beehive.api.validate`), and any word
-to the API server but through the informer. The controller judges again: nothing depends on this module being up.
+What belongs here: the answers (`review.py`, `mutation.py`, `conversion.py`), the HTTPS server, its certificate, and
+keeping the caBundle of webhook configurations and CRD right. What does not: the rules about a job themselves and the
+conversion (`beehive.api`), and any word to the API server but through the informer. The controller judges again and
+speaks the stored version: nothing depends on this module being up but the clients of v1alpha1.
 """
 
 from beehive.journal import Journal

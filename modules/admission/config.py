@@ -20,7 +20,8 @@ class Register(Struct, frozen=True, kw_only=True, rename="camel"):
     """How the API server reaches this webhook. With neither `service` nor `url` nothing is registered here."""
 
     name: str = "beehive"
-    """Name of the ValidatingWebhookConfiguration. It must exist; its webhooks are kept right."""
+    """Name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration (`configs/webhooks.yaml`). Their
+    webhooks are kept right, and so is the address of the conversion in the CRD."""
     service: str = ""
     """Name of the Service in front of this process, for a cloud inside the cluster."""
     namespace: str = "kubeedge"
@@ -47,8 +48,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """Used instead of the Secret."""
     lifetime: Duration = Duration(365 * 86400)
     """How long a certificate is good; it is renewed after two thirds of that; default 365d."""
-    look: Duration = Duration(3600)
-    """Pause between two looks at the certificate; default 1h."""
+    look: Duration = Duration(60)
+    """Pause between two looks at the certificate and the registration; default 1m."""
     retry_first: Duration = Duration(1)
     """Pause after the API server was away; doubles up to `retryCap`; default 1s."""
     retry_cap: Duration = Duration(30)

@@ -10,24 +10,26 @@ import socket
 
 from beehive.backoff import doubling
 from beehive.errors import Refused, Unavailable
-from beehive.messages.objects import Away, Denied, GetSecret, Missing, PatchObject, PutSecret
+from beehive.messages.objects import Away, Denied, GetSecret, ListJobs, ListNodes, Missing, PatchObject, PutSecret
 from beehive.messages.runtime import Draining
 from beehive.module import Endpoint
 from beehive.world import World
 from modules.admission.config import Config
+from modules.admission.connections import bound
 from modules.admission.keys import Keys, asked, context, keys
-from modules.admission.registration import patch
-from modules.admission.server import Webhook, bound
+from modules.admission.known import Looker
+from modules.admission.registration import patches
+from modules.admission.server import Webhook
 
 log = logging.getLogger(__name__)
 
 
 class Admission:
-    """See `review` for the verdicts."""
+    """See `review` for the verdicts, `mutation` for defaults, `conversion` for the two versions."""
 
     accepts = (Draining,)
     sends = ()
-    asks = (GetSecret, PutSecret, PatchObject)
+    asks = (GetSecret, PutSecret, PatchObject, ListNodes, ListJobs)
 
     def __init__(self, config: Config, world: World) -> None:
         self._config = config
@@ -38,6 +40,8 @@ class Admission:
         """PEM of the CA that the API server is to trust, once it serves."""
         self.webhook: Webhook | None = None
         """The server, once it serves."""
+        self._told: dict[str, str] = {}
+        """What was said about a registration last, by its path."""
 
     @property
     def counters(self) -> dict[int, int]:
@@ -65,21 +69,27 @@ class Admission:
 
     async def _work(self, endpoint: Endpoint, lent: socket.socket, group: asyncio.TaskGroup) -> None:
         found = await self._keys(endpoint)
-        self.ca, self.webhook = found.ca, Webhook(self._world, context(found.server))
+        self.ca, self.webhook = found.ca, Webhook(self._world, context(found.server), Looker(endpoint.ask))
         serving = group.create_task(self.webhook.serve(lent))
         await self.webhook.until_started(serving)
         endpoint.ready()
         await self._keep(endpoint, self.webhook, found)
 
     async def _keep(self, endpoint: Endpoint, webhook: Webhook, shown: Keys) -> None:
-        """Registration and certificate, for ever."""
+        """Registration and certificate, for ever. A new CA is trusted beside the old one before it is shown."""
+        trusted: tuple[bytes, ...] = (shown.ca,)
         while True:
-            await self._register(endpoint)
+            await self._register(endpoint, trusted)
             await asyncio.sleep(self._config.look)
             found = await self._keys(endpoint)
-            if found != shown:
-                log.info("the webhook's certificate was renewed")
-                self.ca, webhook.context, shown = found.ca, context(found.server), found
+            trusted = (found.ca,)
+            if found == shown:
+                continue
+            if found.ca != shown.ca:
+                trusted = (found.ca, shown.ca)
+                await self._register(endpoint, trusted)
+            log.info("the webhook's certificate was renewed")
+            self.ca, webhook.context, shown = found.ca, context(found.server), found
 
     async def _keys(self, endpoint: Endpoint) -> Keys:
         for pause in doubling(self._config.retry_first, self._config.retry_cap):
@@ -95,20 +105,29 @@ class Admission:
                 return found
         raise AssertionError("the pauses never end")
 
-    async def _register(self, endpoint: Endpoint) -> None:
-        """Keep the caBundle right. An object that is not there is somebody's choice; a refusal is worth a word."""
-        request = patch(self._config.register, self.ca)
-        if request is None:
-            return
+    async def _register(self, endpoint: Endpoint, trusted: tuple[bytes, ...]) -> None:
+        """Keep caBundle right. An object that is not there is somebody's choice; a refusal is worth a word."""
+        for request in patches(self._config.register, trusted):
+            await self._registered(endpoint, request)
+
+    async def _registered(self, endpoint: Endpoint, request: PatchObject) -> None:
         for pause in doubling(self._config.retry_first, self._config.retry_cap):
             try:
                 answer = await asked(endpoint.ask, request)
             except Unavailable as problem:
                 answer = Away(problem.reason)
-            if isinstance(answer, Missing):
-                log.warning("there is no ValidatingWebhookConfiguration %s: this webhook is not asked", request.path)
-            elif isinstance(answer, Denied):
-                log.warning("the registration %s cannot be kept right: %s", request.path, answer.reason)
             if not isinstance(answer, Away):
+                self._tell(request.path, answer)
                 return
             await asyncio.sleep(pause)
+
+    def _tell(self, path: str, answer: object) -> None:
+        """Once, until it changes."""
+        said = ""
+        if isinstance(answer, Missing):
+            said = f"there is no {path}: the API server does not ask this webhook there; apply configs/webhooks.yaml"
+        elif isinstance(answer, Denied):
+            said = f"the registration {path} cannot be kept right: {answer.reason}"
+        if said and self._told.get(path) != said:
+            log.warning("%s", said)
+        self._told[path] = said

@@ -1,79 +1,28 @@
-"""The verdict on one AdmissionReview (admission.k8s.io/v1). Pure: a body in, an answer out.
+"""The verdict on one AdmissionReview. Pure: a request in, a response out.
 
-Words are KubeEdge's where its webhook has them (spec/kubeedge.md 2.3), so that its clients find what they know. A body
-that is no review gets 400 and a sentence; KubeEdge answers some of these with an empty 200, or drops the connection.
+Words are KubeEdge's where its webhook has them (spec/kubeedge.md 2.3), so that its clients find what they know. The
+API server hands us v1alpha2, whatever the client wrote: a v1alpha1 write cannot slip past (product.md 3.1). A review
+of v1alpha1, from a registration of KubeEdge's, is converted here.
 """
+
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from beehive.api import limits, v1alpha1
 from beehive.api.changes import change_problems, creation_problems
-from beehive.api.nodeupgradejob import GROUP, PLURAL, NodeUpgradeJobSpec
-
-MOST_BYTES = 3 * 1024 * 1024
-"""Size limit of a review: it holds the object twice at an update."""
-API_VERSION = "admission.k8s.io/v1"
-KIND = "AdmissionReview"
-
-
-class Resource(Struct, frozen=True):
-    group: str = ""
-    version: str = ""
-    resource: str = ""
+from beehive.api.convert import ONLY_V1ALPHA2, V1ALPHA2, converted
+from beehive.api.nodeupgradejob import GROUP, KIND, PLURAL, NodeUpgradeJobSpec
+from beehive.api.validate import size_problems
+from beehive.errors import Refused
+from modules.admission.advice import advice
+from modules.admission.envelope import Request, Response, Status
+from modules.admission.known import NOTHING, Known
 
 
-class Request(Struct, frozen=True, rename="camel"):
-    """What the API server asks."""
-
-    uid: str = ""
-    resource: Resource = Resource()
-    sub_resource: str = ""
+class _Meta(Struct, frozen=True):
     name: str = ""
-    operation: str = ""
-    object: Raw = Raw(b"null")
-    old_object: Raw = Raw(b"null")
-
-
-class Review(Struct, frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: Request | None = None
-
-
-class Status(Struct, frozen=True):
-    """Why not; `message` is what a person sees."""
-
-    message: str
-    code: int = 422
-    reason: str = "Invalid"
-
-
-class Response(Struct, frozen=True, omit_defaults=True):
-    """Our answer to one request."""
-
-    uid: str
-    allowed: bool
-    status: Status | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class Answered(Struct, frozen=True, rename="camel"):
-    """An AdmissionReview that holds an answer."""
-
-    response: Response
-    kind: str = KIND
-    api_version: str = API_VERSION
-
-
-class Reply(Struct, frozen=True):
-    """What goes back over HTTP: JSON with 200, a sentence with everything else."""
-
-    status: int
-    body: bytes
-
-
-class _Meta(Struct, frozen=True, rename="camel"):
-    deletion_timestamp: str | None = None
 
 
 class _Object(Struct, frozen=True):
@@ -81,36 +30,12 @@ class _Object(Struct, frozen=True):
     spec: Raw = Raw(b"null")
 
 
-_REVIEW = msgspec.json.Decoder(Review)
 _OBJECT = msgspec.json.Decoder(_Object | None)
 _SPEC = msgspec.json.Decoder(NodeUpgradeJobSpec)
 
 
-def reply(content_type: str, body: bytes) -> Reply:
-    """The answer to one HTTP request's body."""
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        return _no(415, f"send application/json instead of {content_type[:80] or 'nothing'}")
-    if len(body) > MOST_BYTES:
-        return _no(413, f"a review may have {MOST_BYTES // 2**20} MiB")
-    try:
-        review = _REVIEW.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return _no(400, f"the body is not an AdmissionReview: {error}")
-    except RecursionError:
-        return _no(400, "the body is nested too deeply")
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        return _no(400, f"send {KIND} of {API_VERSION} instead of {review.kind[:80]} of {review.api_version[:80]}")
-    if review.request is None or not review.request.uid:
-        return _no(400, f"the review has no {'uid' if review.request else 'request'}")
-    return Reply(200, msgspec.json.encode(Answered(judge(review.request))))
-
-
-def _no(status: int, sentence: str) -> Reply:
-    return Reply(status, sentence.encode(errors="replace") + b"\n")
-
-
-def judge(request: Request) -> Response:
-    """May this be written?"""
+def judge(request: Request, known: Known = NOTHING) -> Response:
+    """May this be written? `known` is what warnings about a new job are made from."""
     if (request.resource.group, request.resource.resource) != (GROUP, PLURAL):
         warning = f"this webhook judges {PLURAL}.{GROUP} only; take {request.resource.resource} out of its rules"
         return Response(request.uid, True, warnings=(warning,))
@@ -119,36 +44,83 @@ def judge(request: Request) -> Response:
     if request.operation not in ("CREATE", "UPDATE"):
         return _denied(request, [f"unsupported webhook operation {request.operation}"])
     try:
-        problems = _created(request) if request.operation == "CREATE" else _updated(request)
+        return _created(request, known) if request.operation == "CREATE" else _updated(request)
+    except Refused as error:
+        problem = error.reason
     except msgspec.MsgspecError as error:
-        problems = [f"validation failed with error: {_readable(error)}"]
+        problem = f"validation failed with error: {_readable(error)}"
     except RecursionError:
-        problems = ["validation failed with error: the object is nested too deeply"]
+        problem = "validation failed with error: the object is nested too deeply"
+    return _denied(request, [problem])
+
+
+def _created(request: Request, known: Known) -> Response:
+    new = _OBJECT.decode(_in_v1alpha2(request, request.object))
+    if new is None:
+        return _denied(request, ["validation failed with error: the request has no object"])
+    spec = _spec(new)
+    problems = [*creation_problems(spec), *_name_problems(request, new)]
+    problems = problems or size_problems(len(bytes(request.object)), spec.node_names or ())
+    if problems:
+        return _denied(request, problems)
+    return Response(request.uid, True, warnings=advice(spec, known, _spoken_in(request)))
+
+
+def _name_problems(request: Request, new: _Object) -> list[str]:
+    """Every name of an object is a DNS subdomain; Events are named after the job and must fit too."""
+    name = request.name or (new.metadata.name if new.metadata else "")
+    if len(name) <= limits.LONGEST_JOB_NAME:
+        return []
+    return [
+        f"metadata.name: {len(name)} characters; a job's has at most {limits.LONGEST_JOB_NAME}, "
+        "for its Events are named after it"
+    ]
+
+
+def _updated(request: Request) -> Response:
+    """What changes is judged, nothing else: an object that was stored before our rules can still lose its finalizer."""
+    now, was = msgspec.json.decode(request.object), msgspec.json.decode(request.old_object)
+    if not isinstance(now, dict) or not isinstance(was, dict):
+        return _denied(request, ["validation failed with error: the request lacks the object or the old object"])
+    if _part(now, "metadata").get("deletionTimestamp") or _whole_spec(now) == _whole_spec(was):
+        return Response(request.uid, True)
+    new = _OBJECT.decode(_in_v1alpha2(request, request.object))
+    old = _OBJECT.decode(_in_v1alpha2(request, request.old_object))
+    after = _spec(new or _Object())
+    try:
+        before = _spec(old or _Object())
+    except msgspec.MsgspecError:
+        problems = creation_problems(after)
+    else:
+        problems = change_problems(before, after)
     return _denied(request, problems) if problems else Response(request.uid, True)
 
 
-def _created(request: Request) -> list[str]:
-    new = _OBJECT.decode(request.object)
-    if new is None:
-        return ["validation failed with error: the request has no object"]
-    return creation_problems(_spec(new))
+def _whole_spec(item: dict[str, Any]) -> tuple[object, object]:
+    """The spec, and what v1alpha1 keeps of it in an annotation."""
+    annotations = _part(_part(item, "metadata"), "annotations")
+    in_v1alpha1 = item.get("apiVersion") == v1alpha1.API_VERSION
+    return item.get("spec"), annotations.get(ONLY_V1ALPHA2) if in_v1alpha1 else None
 
 
-def _updated(request: Request) -> list[str]:
-    """What changes is judged, nothing else: an object that was stored before our rules can still lose its finalizer."""
-    new, old = _OBJECT.decode(request.object), _OBJECT.decode(request.old_object)
-    if new is None or old is None:
-        return ["validation failed with error: the request lacks the object or the old object"]
-    if (new.metadata and new.metadata.deletion_timestamp) or msgspec.json.decode(new.spec) == msgspec.json.decode(
-        old.spec
-    ):
-        return []
-    after = _spec(new)
-    try:
-        before = _spec(old)
-    except msgspec.MsgspecError:
-        return creation_problems(after)
-    return change_problems(before, after)
+def _part(item: dict[str, Any], name: str) -> dict[str, Any]:
+    part = item.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _in_v1alpha2(request: Request, raw: Raw) -> Raw | bytes:
+    if request.resource.version != v1alpha1.VERSION:
+        return raw
+    item = msgspec.json.decode(raw)
+    if not isinstance(item, dict):
+        return raw
+    plain = {**item, "kind": KIND, "apiVersion": v1alpha1.API_VERSION, "status": None}
+    return msgspec.json.encode(converted(plain, V1ALPHA2))
+
+
+def _spoken_in(request: Request) -> str:
+    """The version that the client wrote."""
+    return request.request_kind.version if request.request_kind else request.resource.version
 
 
 def _spec(of: _Object) -> NodeUpgradeJobSpec:

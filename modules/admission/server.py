@@ -1,6 +1,6 @@
 """The webhook's HTTPS server. Starlette on uvicorn.
 
-A review is judged in the loop: it takes a millisecond, for the largest job some ten.
+Everything is done in the loop: a review takes a millisecond, one of the largest jobs some ten, its conversion 30.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
@@ -16,62 +16,43 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from beehive.errors import RuntimeFailed
+from beehive.api.crd import CONVERT_PATH
+from beehive.errors import Refused
 from beehive.world import World
-from modules.admission import review
-from modules.admission.registration import PATH
+from modules.admission import conversion, envelope, mutation, review
+from modules.admission.connections import Protocol, Server
+from modules.admission.envelope import Reply
+from modules.admission.known import NOTHING, Looker
+from modules.admission.registration import MUTATE_PATH, VALIDATE_PATH
 
 log = logging.getLogger(__name__)
 
-KUBEEDGE_PATH = "/nodeupgradejobs"
-"""Where a registration of KubeEdge's webhook points."""
+KUBEEDGE_VALIDATE, KUBEEDGE_MUTATE = "/nodeupgradejobs", "/mutating/nodeupgradejobs"
+"""Where a registration of KubeEdge's webhook points (spec/kubeedge.md 2.1)."""
+Answer = Callable[[str, bytes], Awaitable[Reply]]
 _MOST_CONNECTIONS = 500
 _BODY_TIMEOUT = 20.0
 """Seconds that a body may take: the API server itself gives up after 30."""
-_CONNECTION_LIFETIME = 60.0
 _BACKLOG = 256
-
-
-class _Protocol(H11Protocol):
-    """A connection ends after a minute, between two reviews: who dribbles a request holds nothing for ever."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.loop.call_later(_CONNECTION_LIFETIME, self._end)
-
-    def _end(self) -> None:
-        cycle: Any = self.cycle  # None before the first request, whatever uvicorn's annotation says
-        if cycle is not None and not cycle.response_complete and not cycle.more_body:
-            self.loop.call_later(1.0, self._end)
-        else:
-            self.transport.close()
-
-
-class _Server(uvicorn.Server):
-    """Signals belong to the process, not to this server."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class Webhook:
     """The server, from `serve` until `stop`. The certificate can be changed at any moment."""
 
-    def __init__(self, world: World, context: ssl.SSLContext) -> None:
+    def __init__(self, world: World, context: ssl.SSLContext, looker: Looker) -> None:
         self.context = context
         """What new connections are shown."""
         self.answered: dict[int, int] = {}
         """Answers so far, by HTTP status."""
         self._world = world
+        self._looker = looker
         outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         outer.minimum_version = ssl.TLSVersion.TLSv1_2
         outer.sni_callback = self._choose  # called without a name, too
         config = uvicorn.Config(
             self.app(),
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -85,7 +66,7 @@ class Webhook:
             backlog=_BACKLOG,
             ssl_context_factory=lambda _config, _default: outer,
         )
-        self._server = _Server(config)
+        self._server = Server(config)
 
     def _choose(self, connection: Any, _name: str | None, _outer: ssl.SSLContext) -> None:
         connection.context = self.context
@@ -107,54 +88,79 @@ class Webhook:
 
     def app(self) -> Starlette:
         """The routes."""
-        return Starlette(routes=[Route(path, self._review, methods=["POST"]) for path in (PATH, KUBEEDGE_PATH)])
+        reviews, conversions = envelope.MOST_BYTES, conversion.MOST_BYTES
+        routes = (
+            (VALIDATE_PATH, reviews, self._judged),
+            (KUBEEDGE_VALIDATE, reviews, self._judged),
+            (MUTATE_PATH, reviews, _mutated),
+            (KUBEEDGE_MUTATE, reviews, _mutated),
+            (CONVERT_PATH, conversions, _converted),
+        )
+        return Starlette(routes=[Route(path, self._route(most, how), methods=["POST"]) for path, most, how in routes])
 
-    async def _review(self, request: Request) -> Response:
+    def _route(self, most: int, how: Answer) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            return self._counted(await self._answered(request, most, how))
+
+        return serve
+
+    async def _answered(self, request: Request, most: int, how: Answer) -> Response:
         try:
             async with asyncio.timeout(_BODY_TIMEOUT):
-                body = await _body(request)
+                body = await _body(request, most)
         except TimeoutError:
-            return self._counted(PlainTextResponse("the body did not come in time\n", 408))
+            return PlainTextResponse("the body did not come in time\n", 408)
         try:
-            reply = review.reply(request.headers.get("content-type", ""), body)
+            reply = await how(request.headers.get("content-type", ""), body)
         except Exception:  # the seam where one bad review spoils only itself (product.md 2.11)
             return self._set_aside()
         kind = "application/json" if reply.status == 200 else "text/plain"
-        return self._counted(Response(reply.body, reply.status, media_type=kind))
+        return Response(reply.body, reply.status, media_type=kind)
+
+    async def _judged(self, content_type: str, body: bytes) -> Reply:
+        request = envelope.opened(content_type, body)
+        if isinstance(request, Reply):
+            return request
+        known = await self._looker.known() if request.operation == "CREATE" else NOTHING
+        return envelope.closed(review.judge(request, known))
 
     def _set_aside(self) -> Response:
         incident = self._world.new_id()
         log.exception("a review was set aside (%s)", incident)
-        return self._counted(PlainTextResponse(f"internal error {incident}; the log of this process tells more\n", 500))
+        return PlainTextResponse(f"internal error {incident}; the log of this process tells more\n", 500)
 
     def _counted(self, response: Response) -> Response:
         self.answered[response.status_code] = self.answered.get(response.status_code, 0) + 1
         return response
 
 
-async def _body(request: Request) -> bytes:
+async def _mutated(content_type: str, body: bytes) -> Reply:
+    request = envelope.opened(content_type, body)
+    return request if isinstance(request, Reply) else envelope.closed(mutation.mutated(request))
+
+
+async def _converted(content_type: str, body: bytes) -> Reply:
+    """One object after the other, others served in between: a list may hold many jobs of 5,000 nodes."""
+    request = conversion.opened(content_type, body)
+    if isinstance(request, Reply):
+        return request
+    done = []
+    try:
+        for item in request.objects or ():
+            done.append(conversion.one_converted(item, request.desired_api_version))
+            await asyncio.sleep(0)
+    except Refused as problem:
+        log.warning("a NodeUpgradeJob was not converted: %s", problem.reason)
+        return conversion.failed(request, problem.reason)
+    return conversion.closed(request, done)
+
+
+async def _body(request: Request, most: int) -> bytes:
     """The body; no more of it than shows that it is too large."""
     data = bytearray()
     with contextlib.suppress(ClientDisconnect):
         async for part in request.stream():
             data += part
-            if len(data) > review.MOST_BYTES:
+            if len(data) > most:
                 break
     return bytes(data)
-
-
-def bound(address: str, port: int) -> socket.socket:
-    """The port, taken but not yet listening: until there is a certificate, calls fail at once.
-
-    Raises RuntimeFailed when it is another's.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((address, port))
-    except OSError as error:
-        made.close()
-        text = error.strerror or error
-        raise RuntimeFailed(f"Port {port} on {address} cannot be used: {text}. Set admission.port.") from None
-    return made

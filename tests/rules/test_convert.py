@@ -331,11 +331,24 @@ def test_a_broken_preserved_field_hinders_nobody(kept: Any) -> None:
     assert up(job1({"state": "upgrading", "v1alpha2": kept}))["status"]["phase"] == "InProgress"
 
 
-def test_annotations_without_room_are_told() -> None:
-    item = job2(abort=True)
+@pytest.mark.parametrize("status", [None, {"phase": "Init"}])
+def test_where_the_annotations_have_no_room_the_status_has(status: Any) -> None:
+    item = job2(status, abort=True)
     item["metadata"]["annotations"] = {"mine": "x" * (MOST_ANNOTATIONS - 10)}
-    with pytest.raises(Refused, match=r"shorten them by [0-9]+ bytes"):
-        converted(item, V1ALPHA1)
+    told = down(item)
+    assert told["metadata"]["annotations"] == item["metadata"]["annotations"]
+    assert told["status"]["v1alpha2Spec"]["abort"] is True
+    assert up(told) == item
+    told["status"]["v1alpha2Spec"] = {"abort": "no"}
+    with pytest.raises(Refused, match=r"v1alpha2Spec is not what was read: .* leave it alone"):
+        converted(told, V1ALPHA2)
+
+
+def test_a_writer_without_room_for_the_annotation_is_told() -> None:
+    item = job1(imageDigestGatter={"value": ""})
+    item["metadata"]["annotations"] = {"mine": "x" * (MOST_ANNOTATIONS - 10)}
+    with pytest.raises(Refused, match="the annotations leave no room"):
+        converted(item, V1ALPHA2)
 
 
 @pytest.mark.parametrize(

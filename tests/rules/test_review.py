@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modules.admission.review import MOST_BYTES, Answered, Reply, Response, reply
+from modules.admission.envelope import MOST_BYTES, Answered, Reply, Response, closed, opened
+from modules.admission.review import judge
 from tests.vectors import vector
 
 JSON = "application/json"
@@ -31,6 +32,12 @@ def request(operation: str = "CREATE", new: Any = None, old: Any = None, **more:
         "oldObject": old,
         **more,
     }
+
+
+def reply(content_type: str, body: bytes) -> Reply:
+    """What the server answers."""
+    asked = opened(content_type, body)
+    return asked if isinstance(asked, Reply) else closed(judge(asked))
 
 
 def review(asked: dict[str, Any]) -> bytes:
@@ -76,7 +83,7 @@ OURS: dict[str, str | bool | None] = {
     ),
     "validate_delete": SAME,
     "validate_connect_unsupported": SAME,
-    # asked of their mutating webhook; ours only judges so far
+    # asked of their mutating webhook; here our validating one answers (see test_mutation for the other)
     "mutate_create_defaults": True,
     "mutate_create_nothing_to_do": True,
     "mutate_create_timeout_zero_stays_zero": True,
@@ -155,13 +162,13 @@ def test_a_body_that_is_too_large_is_not_even_read() -> None:
     assert reply(JSON, b"x" * (MOST_BYTES + 1)) == Reply(413, b"a review may have 3 MiB\n")
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(st.binary(max_size=200))
 def test_no_body_makes_it_fail(body: bytes) -> None:
     assert reply(JSON, body).status == 400
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", ""]),
     st.recursive(
@@ -227,6 +234,21 @@ def test_a_users_first_try_with_an_image_alone() -> None:
 
 def test_a_new_job_was_not_tried_before() -> None:
     assert said(request(new=job(retry=3))) == "spec.retry: a new job has not been tried; leave it out instead of 3"
+
+
+def test_the_name_must_leave_room_for_its_events() -> None:
+    assert verdict(request(new=job() | {"metadata": {"name": "x" * 200}})).allowed
+    for asked in (request(new=job() | {"metadata": {"name": "x" * 201}}), request(new=job(), name="x" * 201)):
+        assert said(asked) == (
+            "metadata.name: 201 characters; a job's has at most 200, for its Events are named after it"
+        )
+
+
+def test_annotations_count_where_the_status_must_fit() -> None:
+    wanted = job(nodeNames=[f"edge-{i:05}" for i in range(5000)])
+    assert verdict(request(new=wanted)).allowed
+    wanted["metadata"]["annotations"] = {"mine": "x" * 250_000}
+    assert "would not fit into one object" in said(request(new=wanted))
 
 
 @pytest.mark.parametrize(
