@@ -39,6 +39,9 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """A context in the kubeconfig; default: its current one."""
     namespace: str = "kubeedge"
     """Where our Secrets and our Lease are."""
+    pod: str = ""
+    """Name of the Pod of this process; then its label `beehive/role` says whether it leads, and the hub's Service
+    selects by it. Empty outside a cluster."""
     leader_election: bool = True
     """False: this process leads without asking; only where no second one can exist."""
     lease: Lease = Lease()

@@ -41,6 +41,7 @@ from modules.informer.leadership import Leadership
 from modules.informer.others import Others
 from modules.informer.recorder import Recorder
 from modules.informer.reflector import Reflector
+from modules.informer.role import Role
 from modules.informer.writes import Writer
 
 _LAST_WRITES = 5.0
@@ -102,6 +103,7 @@ class _Work:
         self._nodes = Reflector(NODES, client, config, world, self._tell_nodes)
         self._secrets = Reflector(secrets_in(config.namespace), client, config, world, self._tell_secrets)
         self._leadership = Leadership(client, config, world, self._tell_grant)
+        self._role = Role(client, config.namespace, config.pod) if config.pod else None
         self._recorder = Recorder(client, world)
         grant = self._leadership.grant
         jobs = Writer(JOBS, self._jobs.cache, client, grant, self._tell_jobs)
@@ -124,6 +126,7 @@ class _Work:
         look = self._look
         own = [group.create_task(one.run(look)) for one in (self._jobs, self._nodes, self._secrets)]
         own += [group.create_task(one) for one in (self._recorder.run(), self._lead(), self._say_until_synced())]
+        own += [group.create_task(self._role.run())] if self._role else []
         async for envelope in self._endpoint.messages():
             self._take(envelope, group)
         await self._finish()
@@ -227,6 +230,8 @@ class _Work:
 
     def _tell_grant(self, until: float) -> None:
         self._endpoint.publish(LeadershipChanged(until=until))
+        if self._role:
+            self._role.tell(until > 0)
 
 
 def _secret_changed(mark: SecretMark) -> SecretChanged:
