@@ -10,13 +10,16 @@ INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check
 LOCK = $(BIN)/uv pip compile pyproject.toml -q --group build --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo check format-check lint imports types unit test servers lock clean
+.PHONY: help setup demo check format-check lint imports types unit test bench mutants servers lock clean
 
 help:
 	@echo 'make demo [ARGS=--json]          one upgrade of five hosts, here and now; needs Python 3.11 or newer'
-	@echo 'make test [TIERS="unit real"] [K=expression]   set up what is missing and run the tests'
+	@echo 'make test [TIERS="unit real"] [K=expression]   set up what is missing and run the tests;'
+	@echo '                                 TIERS=hosts boots hosts and cuts their power; it needs root'
 	@echo 'make check                       format, lint, types, import rules, unit tests: under a minute'
 	@echo 'make setup                       the environment in .venv, as locked'
+	@echo 'make bench NAME=bus              measure beside peers: one table, and .bench/NAME.json'
+	@echo 'make mutants [K=words]           put faults into a copy, one at a time, and see the tests notice'
 	@echo 'make servers                     the real servers of the tests, once per machine: 5 minutes'
 	@echo 'make lock [UPGRADE=1]            write the lock files anew from pyproject.toml'
 	@echo 'make clean                       remove .venv and caches'
@@ -64,6 +67,14 @@ unit: .venv/.dev
 
 test: .venv/.dev
 	@$(BIN)/python -m tests.tiers $(TIERS) $(if $(K),-k '$(K)')
+
+# Figures are for comparing within one run; none is part of the tests.
+NAME = bus
+bench: .venv/.dev
+	@$(BIN)/python -m benchmarks.$(NAME)
+
+mutants: .venv/.dev
+	@$(BIN)/python -m tests.house.mutants $(K)
 
 servers: .venv/.dev
 	@$(BIN)/python -m tests.real.running.build

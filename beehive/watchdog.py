@@ -46,7 +46,9 @@ class Ages:
 class Watchdog:
     """Watches one loop until it is closed. Must be made on the loop's own thread."""
 
-    def __init__(self, supervisor: Supervisor, loop: asyncio.AbstractEventLoop, limit: float = 2.0) -> None:
+    def __init__(
+        self, supervisor: Supervisor, loop: asyncio.AbstractEventLoop, limit: float = 2.0, every: float = 1.0
+    ) -> None:
         self.ages = Ages(supervisor.bus.inboxes)
         self.stalls = 0
         """How often the loop did not turn for `limit` seconds."""
@@ -55,7 +57,7 @@ class Watchdog:
         self.delay = 0.0
         """Seconds that the loop took for its last turn that was asked for."""
         self._supervisor, self._loop = supervisor, loop
-        self._limit, self._every = limit, min(1.0, limit / 2)
+        self._limit, self._every = limit, min(every, limit / 2)
         self._loops_thread = threading.get_ident()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)

@@ -92,7 +92,7 @@ async def test_a_blocked_loop_is_named_and_a_second_signal_still_ends_it(mode: s
     async with running("blocking", mode, tmp_path) as one:
         await one.says("ready")
         await one.logs("event loop is blocked")
-        one.tell()
+        one.tell(signal.SIGINT)
         with pytest.raises(TimeoutError):
             await one.ends(within=0.2)
         one.tell()
