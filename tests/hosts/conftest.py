@@ -45,3 +45,12 @@ def edge(forge: Forge) -> Iterator[Callable[..., Edge]]:
     yield make
     for host in made:
         host.machine.remove()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the matrices of power cuts, whichever process tried them."""
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, [])]
+    tables = [text for one in reports for name, text in getattr(one, "user_properties", []) if name == "cuts"]
+    if tables:
+        terminalreporter.section("power cuts")
+        terminalreporter.write_line("\n\n".join(tables))

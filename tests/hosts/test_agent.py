@@ -47,9 +47,13 @@ def test_it_cannot_replace_a_program_itself(edge: Make) -> None:
     host = edge(standin(NEW), agent=True)
     final_word(host)
     pid = host.machine.show(AGENT, "MainPID")["MainPID"]
-    done = host.machine.say("nsenter", "-t", pid, "-m", "/usr/bin/touch", "/usr/local/bin/edgecore", "/etc/passwd")
+    touch = ("nsenter", "-t", pid, "-m", "/usr/bin/touch")
+    done = host.machine.say(*touch, "/usr/local/bin/mine", "/etc/systemd/system/mine.service", "/etc/passwd")
     assert done.returncode == 1
-    assert done.stderr.count("Read-only file system") == 2
+    assert done.stderr.count("Read-only file system") == 3, done.stderr
+    assert host.machine.say(*touch, "/etc/kubeedge/mine").returncode == 0
+    capabilities = (host.machine.run("grep", "CapBnd", f"/proc/{pid}/status")).split()[1]
+    assert int(capabilities, 16) < 1 << 21, "neither CAP_SYS_ADMIN nor what comes after it"
 
 
 @pytest.mark.parametrize("killed", [(AGENT,), (UNIT,), (AGENT, UNIT)], ids=["agent", "tool", "both"])

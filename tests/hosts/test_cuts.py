@@ -4,7 +4,7 @@ By default every boundary of the tool's record and every fourth of the other mom
 """
 
 import os
-import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,34 +22,34 @@ def chosen(cut: Cut) -> bool:
     return _ALL or is_boundary(cut) or cut.number % 4 == 0
 
 
-def judge(matrix: Matrix, capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        sys.stdout.write("\n" + "\n".join(matrix.lines()) + "\n")
+Note = Callable[[str, object], None]
+
+
+def judge(matrix: Matrix, note: Note) -> None:
+    note("cuts", "\n".join(matrix.lines()))
     assert not matrix.wrong, f"{len(matrix.wrong)} cuts ended wrong:\n" + "\n\n".join(matrix.wrong[:5])
 
 
 @pytest.mark.timeout(1500)
 def test_a_cut_at_any_moment_of_an_upgrade_ends_in_the_old_or_the_new_version(
-    forge: Forge, capsys: pytest.CaptureFixture[str]
+    forge: Forge, record_property: Note
 ) -> None:
     matrix = recover_all(forge, "upgrade", standin(NEW), standin(OLD), chosen)
-    judge(matrix, capsys)
+    judge(matrix, record_property)
     assert sum(matrix.ends.values()) > 50
     assert matrix.ends["upgrade", "new"] > 40, "a good version gets through a cut"
 
 
 @pytest.mark.timeout(1500)
-def test_a_cut_at_any_moment_of_a_rollback_ends_in_the_old_version(
-    forge: Forge, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cut_at_any_moment_of_a_rollback_ends_in_the_old_version(forge: Forge, record_property: Note) -> None:
     matrix = recover_all(forge, "rollback", standin(NEW, Variant.CRASHING), standin(OLD), chosen)
-    judge(matrix, capsys)
+    judge(matrix, record_property)
     assert sum(matrix.ends.values()) > 60
     assert matrix.ends["rollback", "new"] == 0, "a version that crashes is never left behind"
 
 
 @pytest.mark.timeout(1500)
-def test_a_plug_pulled_at_random_and_again_in_the_recovery(forge: Forge, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plug_pulled_at_random_and_again_in_the_recovery(forge: Forge, record_property: Note) -> None:
     matrix = Matrix()
     good, bad, old = standin(NEW), standin(NEW, Variant.CRASHING), standin(OLD)
     with ThreadPoolExecutor(2) as workers:
@@ -58,5 +58,5 @@ def test_a_plug_pulled_at_random_and_again_in_the_recovery(forge: Forge, capsys:
             for seed in range(_RANDOM)
         ]:
             done.result()
-    judge(matrix, capsys)
+    judge(matrix, record_property)
     assert sum(matrix.ends.values()) == _RANDOM

@@ -26,15 +26,23 @@ def test_every_test_folder_belongs_to_a_tier() -> None:
 @pytest.mark.parametrize(
     ("results", "line", "good"),
     [
-        ({"unit": "passed", "real": "passed"}, "tiers: unit passed, real passed; not run: none", True),
-        ({"real": "passed"}, "tiers: real passed; not run: unit", True),
-        ({"unit": "passed", "real": "failed: pytest"}, "tiers: unit passed, real failed: pytest; not run: none", False),
         (
-            {"unit": "nothing selected", "real": "passed"},
-            "tiers: unit nothing selected, real passed; not run: none",
+            {"unit": "passed", "real": "passed", "hosts": "passed"},
+            "tiers: unit passed, real passed, hosts passed; not run: none",
             True,
         ),
-        ({"unit": "nothing selected"}, "tiers: unit nothing selected; not run: real", False),
+        ({"real": "passed"}, "tiers: real passed; not run: unit, hosts", True),
+        (
+            {"unit": "passed", "real": "failed: pytest"},
+            "tiers: unit passed, real failed: pytest; not run: hosts",
+            False,
+        ),
+        (
+            {"unit": "nothing selected", "real": "passed"},
+            "tiers: unit nothing selected, real passed; not run: hosts",
+            True,
+        ),
+        ({"unit": "nothing selected"}, "tiers: unit nothing selected; not run: real, hosts", False),
     ],
 )
 def test_the_last_line_tells_all_and_the_exit_code_agrees(results: dict[str, str], line: str, good: bool) -> None:
@@ -50,6 +58,13 @@ def test_a_missing_program_is_named_with_its_package_to_whoever_cannot_install_i
     with pytest.raises(CannotRunError, match="the real tier needs no-such-package: run `apt-get install no-such-pack"):
         tiers.prepare("real", lacking)
     assert tiers.run("real", lacking, "").startswith("failed: the real tier needs no-such-package")
+
+
+def test_a_tier_that_boots_hosts_says_that_it_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert tiers.run("hosts", tiers.TIERS["hosts"], "") == (
+        "failed: the hosts tier mounts disks and boots hosts: run it as root"
+    )
 
 
 def test_a_tier_that_has_all_it_needs_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
