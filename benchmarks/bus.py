@@ -11,8 +11,8 @@ from benchmarks import bus_cases as cases
 from benchmarks.bus_sizes import bytes_per_inbox, bytes_per_message, outcomes
 from benchmarks.measure import Case, Goal, interleaved, ratio, spread, table, write
 
-ROUNDS = 5
-ASKS = 64_000
+ROUNDS = 7
+ASKS = 1_000_000
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 GROUPS = (

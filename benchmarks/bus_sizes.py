@@ -93,7 +93,8 @@ async def outcomes(times: int) -> Counter[str]:
             if chance.random() < 0.01:
                 asking = asyncio.ensure_future(one(n))
                 loop.call_soon(asking.cancel)
-                ended["cancelled" if (await asyncio.wait((asking,)), asking.cancelled())[1] else asking.result()] += 1
+                await asyncio.wait((asking,))
+                ended["cancelled" if asking.cancelled() else asking.result()] += 1
             else:
                 ended[await one(n)] += 1
 
