@@ -1,4 +1,4 @@
-"""`beehive edge join`: what is done on an edge host by hand."""
+"""`beehive edge`: what is done by hand on an edge host, and about one."""
 
 import asyncio
 import os
@@ -10,13 +10,15 @@ import click
 from beehive.config import load
 from beehive.errors import Refused
 from beehive.runtime import sections
+from beehive.world import rfc3339
 from beehive_cli.serve import read
+from beehive_cli.token import at_the_desk, on_cluster
 from modules.registry import MODULES
 
 
 @click.group()
 def edge() -> None:
-    """Join this host to a cloud; see what it does."""
+    """Join this host to a cloud; or, in the cloud, turn a host away."""
 
 
 @edge.command()
@@ -34,6 +36,29 @@ def join(url: str, token_file: Path | None, node: str, file: str | None) -> None
     directory = Path(settings["edgehub"].identity)
     asyncio.run(joined(url, _token(token_file), node, directory))
     click.echo(f"{node} has joined {url}; its identity is in {directory}. Now start the agent: beehive --mode edge")
+
+
+@edge.command()
+@on_cluster
+@click.argument("node")
+@click.option("--reason", default="", metavar="TEXT", help="Is told to the node and stands in the log.")
+def revoke(file: str | None, node: str, reason: str) -> None:
+    """Refuse the certificates that NODE has now, within two seconds. With a new token it may join again."""
+    at_the_desk(file, lambda desk: desk.revoke_node(node, reason))
+    click.echo(f"The certificates that {node} has are refused. To let it in again: beehive token create --node {node}")
+
+
+@edge.command()
+@on_cluster
+def revoked(file: str | None) -> None:
+    """List the nodes whose certificates are refused."""
+    found = at_the_desk(file, lambda desk: desk.revoked())
+    if not found:
+        click.echo("No certificates are refused. To refuse one: beehive edge revoke NODE")
+        return
+    click.echo(f"{'NODE':<20}  {'GIVEN BEFORE':<20}  REASON")
+    for one in found:
+        click.echo(f"{one.node:<20}  {rfc3339(one.before):<20}  {one.reason}".rstrip())
 
 
 def _token(file: Path | None) -> str:

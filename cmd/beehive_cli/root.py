@@ -23,10 +23,12 @@ _COMMANDS = {
     "demo": ("demo", "Upgrade five hosts on this machine: no cluster, no root."),
     "job": ("job", "Upgrade nodes: make jobs, watch them, stop them."),
     "token": ("token", "Make the tokens by which edge hosts join."),
-    "edge": ("edge", "Join this host to a cloud; see what it does."),
+    "edge": ("edge", "Join this host to a cloud; or, in the cloud, turn a host away."),
+    "ca": ("ca", "See and replace the certificate authority of the hub."),
     "routes": ("inspect", "Print which module says what to which."),
     "crd": ("inspect", "Print the CustomResourceDefinition to install."),
     "config": ("inspect", "Check or show the configuration."),
+    "ready": ("ready", "Ask the process on this machine whether it can do its work."),
     "keadm": ("root", "Back up, upgrade or roll back this host, as `keadm` does."),
 }
 """Command -> the file that holds it, and its line in the help; files are imported when they are used."""

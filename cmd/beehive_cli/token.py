@@ -16,7 +16,8 @@ from modules.registry import MODULES
 T = TypeVar("T")
 
 
-def _at_the_desk(file: str | None, do: Callable[[Desk], Awaitable[T]]) -> T:
+def at_the_desk(file: str | None, do: Callable[[Desk], Awaitable[T]]) -> T:
+    """Do it in the cluster that the cloud's configuration names."""
     settings = load(sections(MODULES), read(file, {}))
 
     async def go() -> T:
@@ -33,7 +34,7 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
         raise click.BadParameter(str(error)) from None
 
 
-_config: Callable[[Any], Any] = click.option(
+on_cluster: Callable[[Any], Any] = click.option(
     "--config", "file", metavar="FILE", help="The cloud's configuration: it says which cluster."
 )
 
@@ -44,20 +45,20 @@ def token() -> None:
 
 
 @token.command()
-@_config
+@on_cluster
 @click.option("--node", default="", metavar="NAME", help="Only this node may use it.")
 @click.option("--uses", default=1, type=click.IntRange(0), show_default=True, help="How many nodes; 0 for any number.")
 @click.option("--ttl", default="24h", callback=_duration, show_default=True, help="How long it is good.")
 def create(file: str | None, node: str, uses: int, ttl: float) -> None:
     """Print a new token. It is shown once and kept nowhere: beehive token create > join.token"""
-    click.echo(_at_the_desk(file, lambda desk: desk.create(node, uses, ttl)))
+    click.echo(at_the_desk(file, lambda desk: desk.create(node, uses, ttl)))
 
 
 @token.command("list")
-@_config
+@on_cluster
 def list_(file: str | None) -> None:
     """List the tokens that are known, without the tokens themselves."""
-    known = _at_the_desk(file, lambda desk: desk.all())
+    known = at_the_desk(file, lambda desk: desk.all())
     if not known:
         click.echo("No tokens. Make one: beehive token create")
         return
@@ -68,9 +69,9 @@ def list_(file: str | None) -> None:
 
 
 @token.command()
-@_config
+@on_cluster
 @click.argument("token_id", metavar="ID")
 def revoke(file: str | None, token_id: str) -> None:
     """Refuse this token from now on."""
-    _at_the_desk(file, lambda desk: desk.revoke(token_id))
+    at_the_desk(file, lambda desk: desk.revoke(token_id))
     click.echo(f"Nobody joins with token {token_id} any more.")

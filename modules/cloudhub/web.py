@@ -17,7 +17,7 @@ from modules.cloudhub.tls import Contexts
 
 ROOM = Room(places=1000, places_each=128)
 """Connections at once; a peer that dribbles holds one place of its own address's, for a minute."""
-_CONNECTION_LIFETIME = 60.0
+CONNECTION_LIFETIME = 60.0
 """Seconds: nothing here takes longer."""
 _GRACE = 1.0
 
@@ -31,7 +31,7 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.app_state = {"certificate": transport.get_extra_info("peercert")}
-        self._deadline = self.loop.call_later(_CONNECTION_LIFETIME, transport.abort)
+        self._deadline = self.loop.call_later(CONNECTION_LIFETIME, transport.abort)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:

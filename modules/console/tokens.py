@@ -1,4 +1,4 @@
-"""Join tokens, as an operator handles them: made, listed and revoked in the hub's Secret, by compare and swap."""
+"""Who may join and who may stay, as an operator decides it: in the hub's Secrets, by compare and swap."""
 
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -9,8 +9,10 @@ from beehive.errors import Refused
 from beehive.message import Request
 from beehive.messages.objects import GetSecret, PutSecret
 from beehive.world import World
-from modules.cloudhub import tokens
+from modules.cloudhub import identity, pki, revocations, tokens
 from modules.cloudhub.config import Config as HubConfig
+from modules.cloudhub.pki import Authority
+from modules.cloudhub.revocations import Revocation
 from modules.cloudhub.tokens import Token
 from modules.cloudhub.vault import Vault
 from modules.informer.client import Client
@@ -20,7 +22,10 @@ from modules.informer.others import Others
 
 
 class Desk:
-    """Where tokens are handed out. All of it raises Unavailable or Refused with a sentence."""
+    """Tokens are handed out here, certificates called back, the CA replaced.
+
+    All of it raises Unavailable or Refused with a sentence.
+    """
 
     def __init__(self, vault: Vault, world: World) -> None:
         self._vault, self._world = vault, world
@@ -60,6 +65,40 @@ class Desk:
             return tokens.write(tokens.revoke(book, token_id), self._world.now())
 
         await self._vault.update(self._vault.names.tokens, change)
+
+    # ---- certificates ------------------------------------------------------------------------------------------
+
+    async def revoke_node(self, node: str, reason: str) -> None:
+        """What this node has counts no more; with a new token it may join again."""
+        identity.common_name(node)
+
+        def change(data: Mapping[str, bytes]) -> dict[str, bytes]:
+            return revocations.write(revocations.read(data).revoke(node, self._world.now(), reason))
+
+        await self._vault.update(self._vault.names.revoked, change)
+
+    async def revoked(self) -> tuple[Revocation, ...]:
+        """Whose certificates count no more."""
+        return (await self._vault.revocations()).all()
+
+    async def authority(self) -> Authority:
+        """The CA, and the earlier ones that are still believed."""
+        return await self._vault.authority(self._world.now())
+
+    async def rotate(self) -> Authority:
+        """Make a new CA; the present one is believed until `retire`."""
+        await self.authority()
+        return await self._vault.change_authority(lambda one: pki.rotate(one, self._world.now()))
+
+    async def retire(self) -> Authority:
+        """Believe the earlier CAs no more. Raises Refused when there is none."""
+
+        def change(one: Authority) -> Authority:
+            if not one.trusted:
+                raise Refused("there is no earlier CA to retire: beehive ca rotate makes a new one")
+            return pki.retire(one)
+
+        return await self._vault.change_authority(change)
 
     @staticmethod
     def _book(data: Mapping[str, bytes]) -> tokens.Book:
