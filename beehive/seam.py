@@ -5,30 +5,19 @@ counted, and logged under an id that is in the answer too, so that who was answe
 same thing.
 """
 
-import contextlib
 import logging
-from collections.abc import Iterator
+from types import TracebackType
 
 from beehive.world import World
-
-
-class Outcome:
-    """How it went; `incident` is empty when nothing went wrong."""
-
-    __slots__ = ("error", "incident")
-
-    def __init__(self) -> None:
-        self.incident = ""
-        self.error: Exception | None = None
 
 
 class Seam:
     """One such place.
 
-    with self._seam.guarding(node=peer.node) as outcome:
+    with self._seam.guarding(node=peer.node) as guard:
         self._handle(peer, data)
-    if outcome.incident:
-        self._answer(peer, f"internal error {outcome.incident}")
+    if guard.incident:
+        self._answer(peer, f"internal error {guard.incident}")
     """
 
     def __init__(self, item: str, world: World, log: logging.Logger) -> None:
@@ -36,13 +25,33 @@ class Seam:
         """How many items were."""
         self._item, self._world, self._log = item, world, log
 
-    @contextlib.contextmanager
-    def guarding(self, **about: object) -> Iterator[Outcome]:
-        """Whatever the block raises ends here; being cancelled does not. `about` goes into the log line."""
-        outcome = Outcome()
-        try:
-            yield outcome
-        except Exception as error:
-            outcome.incident, outcome.error = self._world.new_id(), error
-            self.set_aside += 1
-            self._log.exception("%s was set aside", self._item, extra={**about, "incident": outcome.incident})
+    def guarding(self, **about: object) -> "Guard":
+        """For one item; `about` goes into the log line, should there be one."""
+        return Guard(self, about)
+
+    def _sets_aside(self, error: Exception, about: dict[str, object]) -> str:
+        incident = self._world.new_id()
+        self.set_aside += 1
+        self._log.error("%s was set aside", self._item, exc_info=error, extra={**about, "incident": incident})
+        return incident
+
+
+class Guard:
+    """Whatever its block raises ends here; being cancelled, or the end of the process, does not."""
+
+    __slots__ = ("_about", "_seam", "error", "incident")
+
+    def __init__(self, seam: Seam, about: dict[str, object]) -> None:
+        self.incident = ""
+        """The id that is in the log; empty when nothing went wrong."""
+        self.error: Exception | None = None
+        self._seam, self._about = seam, about
+
+    def __enter__(self) -> "Guard":
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.error, self.incident = error, self._seam._sets_aside(error, self._about)
+        return True

@@ -70,7 +70,6 @@ def test_every_kernel_file_is_under_the_kernels_import_contract() -> None:
 
 ALLOWED_BREADTH = {
     "beehive/supervisor.py": "the supervisor",
-    "beehive/seam.py": "the seams, where one item is set aside",
     "modules/upgrader/tool": "the tool",
     "modules/cloudhub": "seam: one request or one message of a peer",
     "modules/admission": "seam: one webhook request",

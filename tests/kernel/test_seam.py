@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from beehive.seam import Outcome, Seam
+from beehive.seam import Guard, Seam
 from beehive.world import World
 
 LOG = logging.getLogger("beehive.test-seam")
@@ -17,7 +17,7 @@ def seam() -> Seam:
     return Seam("a message of a node", World(new_id=lambda: next(ids)), LOG)
 
 
-def handled(seam: Seam, item: int) -> Outcome:
+def handled(seam: Seam, item: int) -> Guard:
     with seam.guarding(node="edge-7") as outcome:
         _ = 1 // item
     return outcome
