@@ -4,130 +4,211 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from beehive.api.node import ETCD_LABEL, Node, NodeCondition
-from beehive.errors import NoAnswer, PeerFailed, Refused, Unavailable
+from beehive.api.node import ETCD_LABEL, Node
+from beehive.errors import NoAnswer, PeerFailed, Unavailable
 from beehive.message import Lagged
 from beehive.messages.etcd import MembershipJudged
-from beehive.messages.objects import LeadershipChanged, ListNodes, Nodes, Patched, PatchNodeCondition
+from beehive.messages.objects import (
+    LeadershipChanged,
+    ListNodes,
+    PatchNode,
+    PatchNodeCondition,
+    PatchObject,
+    RecordEvent,
+)
 from beehive.module import Endpoint
-from beehive.world import World, from_rfc3339, rfc3339
-from modules.etcdmanager.config import Config
+from beehive.world import World
+from modules.etcdmanager.acting import Actor, Result
+from modules.etcdmanager.conditions import MARK, PERIODS_UNTIL_STALE, Found, foreigner, found, is_stale, standings
+from modules.etcdmanager.config import OWN_NAME, Config, checked
 from modules.etcdmanager.etcd import Etcd
-from modules.etcdmanager.members import Seen, Standing, Verdict, judge
-
-CONDITION = "EtcdIsVoter"
+from modules.etcdmanager.figures import figures
+from modules.etcdmanager.members import LEADER_MISSING, OBSERVER_STALE, Standing, Verdict, recall
+from modules.etcdmanager.report import Remarks, report
+from modules.etcdmanager.writing import Writer
 
 _log = logging.getLogger("beehive.etcdmanager")
 
 
 class EtcdManager:
-    """Probes members, judges, writes conditions."""
+    """Probes members, judges, orders, writes conditions."""
 
     accepts = (LeadershipChanged, Lagged)
-    sends = (MembershipJudged,)
-    asks = (ListNodes, PatchNodeCondition)
+    sends = (MembershipJudged, RecordEvent)
+    asks = (ListNodes, PatchNodeCondition, PatchNode, PatchObject)
 
     def __init__(self, config: Config, world: World) -> None:
-        self.config = config
-        self.counters: dict[str, int] = {"passes": 0, "passes_failed": 0, "conditions_written": 0}
+        self.config = checked(config)
+        self.counters: dict[str, int] = dict.fromkeys(("passes", "passes_failed", "conditions_written",
+                                                       "reports_written"), 0)  # fmt: skip
+        self.gauges: dict[str, float] = {}
         self._world = world
+        self._etcd = Etcd(config)
+        self._actor = Actor(config, world, self._etcd)
+        self._writer = Writer(config, world, self.counters)
         self._next = world.now()
         self._leads_until = 0.0
-        self._silent: frozenset[int] = frozenset()
-        self._written: dict[str, NodeCondition] = {}
+        self._seen_at: float | None = None
+        """When we last saw the cluster, or began to look, on the loop's clock; None while we do not lead."""
+        self._leaderless = 0
+        self._said: frozenset[str] = frozenset()
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until the messages end."""
         endpoint.ready()
-        etcd = Etcd(self.config)
         try:
             async for envelope in endpoint.messages(until=self._alarm):
                 if envelope is None:
                     self._next = self._world.now() + float(self.config.period)
-                    await self._pass(endpoint, etcd)
+                    await self._pass(endpoint)
                 elif isinstance(envelope.body, LeadershipChanged):
                     self._leads_until = envelope.body.until
         finally:
-            await etcd.close()
+            await self._etcd.close()
 
     def _alarm(self) -> float | None:
         return self._next if self.config.endpoints else None
 
-    async def _pass(self, endpoint: Endpoint, etcd: Etcd) -> None:
-        if asyncio.get_running_loop().time() >= self._leads_until:
+    def _leads(self) -> bool:
+        return asyncio.get_running_loop().time() < self._leads_until
+
+    async def _pass(self, endpoint: Endpoint) -> None:
+        if not self._leads():
+            self._seen_at = None
+            self._writer.forget()
             return
+        now = asyncio.get_running_loop().time()
+        if self._seen_at is None:
+            self._seen_at = now
         self.counters["passes"] += 1
         try:
-            nodes = await endpoint.ask(ListNodes())
-            seen = await self._look(etcd, nodes)
-            verdict = judge(seen, self._silent, _standings(self._written))
-            self._silent = verdict.silent
-            await self._write(endpoint, nodes, verdict)
-        except (Unavailable, Refused, NoAnswer, PeerFailed) as error:
-            self.counters["passes_failed"] += 1
-            endpoint.waiting_for(f"etcd: {error}")
-            _log.warning("pass failed", extra={"reason": str(error)})
+            nodes = {one.metadata.name: one for one in (await endpoint.ask(ListNodes())).items if _has_role(one)}
+            try:
+                result = await self._look(endpoint, nodes)
+            except Unavailable as error:
+                await self._blind(endpoint, nodes, error)
+                return
+            self._seen_at = now
+            await self._tell(endpoint, nodes, result)
+        except (NoAnswer, PeerFailed) as error:
+            self._failed(endpoint, f"the API server's side: {error}")
+
+    def _failed(self, endpoint: Endpoint, why: str) -> None:
+        self.counters["passes_failed"] += 1
+        endpoint.waiting_for(f"etcd: {why}")
+        self._say((f"pass failed: {why}",))
+
+    async def _blind(self, endpoint: Endpoint, nodes: Mapping[str, Node], error: Unavailable) -> None:
+        """No endpoint answers. That may be us; after three periods nobody should believe the old conditions."""
+        self._failed(endpoint, str(error))
+        assert self._seen_at is not None
+        age = asyncio.get_running_loop().time() - self._seen_at
+        if age < PERIODS_UNTIL_STALE * float(self.config.period):
             return
+        seen = {name: found(node) for name, node in nodes.items()}
+        if self._may_write(seen) and (not self.config.local_endpoint or self._is_old(seen)):
+            await self._writer.conditions(endpoint, nodes.values(), dict.fromkeys(nodes, OBSERVER_STALE))
+        sentence = f"nobody has seen the etcd cluster for {age:.0f} s: {error}"
+        endpoint.publish(MembershipJudged(critical_nodes=tuple(sorted(nodes)), reason=sentence))
+
+    # ---- one pass ----------------------------------------------------------------------------------------------
+
+    async def _look(self, endpoint: Endpoint, nodes: Mapping[str, Node]) -> Result:
+        on_nodes = {name: found(node) for name, node in nodes.items()}
+        self._actor.memory = recall(self._actor.memory, standings(on_nodes))
+        names = {name: self._member_of(node) for name, node in nodes.items()}
+        look, verdict, troubles = await self._actor.look(names, frozenset(filter(
+            lambda name: self._asks_removal(nodes[name]), nodes,
+        )))  # fmt: skip
+        acts = await self._acts(verdict)
+        foreign = foreigner(on_nodes, self._writer.written, self._world.now())
+        if foreign:
+            text = f"another manager (K3s?) writes the condition of {foreign}: only observing"
+            troubles = (*troubles, text)
+            await self._unmark(endpoint, nodes)
+        if not acts or foreign or self.config.observe_only:
+            result = await self._actor.observe(look, verdict, troubles)
+        else:
+            result = await self._actor.act(look, verdict, troubles, self._leads)
+            await self._writer.removals(endpoint, nodes, result.verdict.wishes)
+        if not foreign and not self.config.observe_only:
+            await self._write(endpoint, nodes, on_nodes, result.verdict, acts)
+        return result
+
+    async def _acts(self, verdict: Verdict) -> bool:
+        """In the cluster the holder of the Lease; one per server the one whose own member leads."""
+        if not self.config.local_endpoint:
+            return True
+        return bool(verdict.facts.leader) and await self._etcd.local_member() == verdict.facts.leader
+
+    async def _write(
+        self, endpoint: Endpoint, nodes: Mapping[str, Node], on_nodes: Mapping[str, Found], verdict: Verdict, acts: bool
+    ) -> None:  # fmt: skip
+        self._leaderless = 0 if verdict.facts.leader else self._leaderless + 1
+        standing: dict[str, Standing] | None = dict(verdict.standings) if acts else None
+        if not acts:
+            # Beside another server's member: speak only where nobody else does.
+            self._writer.forget()
+            if self._leaderless >= PERIODS_UNTIL_STALE:
+                standing = dict.fromkeys(nodes, LEADER_MISSING)
+            elif verdict.facts.leader and self._is_old(on_nodes):
+                standing = dict.fromkeys(nodes, OBSERVER_STALE)
+        if standing is not None:
+            await self._writer.conditions(endpoint, nodes.values(), standing)
+
+    def _may_write(self, on_nodes: Mapping[str, Found]) -> bool:
+        return not self.config.observe_only and not foreigner(on_nodes, self._writer.written, self._world.now())
+
+    def _is_old(self, on_nodes: Mapping[str, Found]) -> bool:
+        heartbeat, period = float(self.config.heartbeat), float(self.config.period)
+        return is_stale(on_nodes.values(), self._world.now(), heartbeat, period)
+
+    async def _unmark(self, endpoint: Endpoint, nodes: Mapping[str, Node]) -> None:
+        self._writer.written.clear()
+        for node in nodes.values():
+            await self._writer.annotate(endpoint, node, {MARK: None})
+
+    async def _tell(self, endpoint: Endpoint, nodes: Mapping[str, Node], result: Result) -> None:
         endpoint.ready()
-        endpoint.publish(MembershipJudged(critical_nodes=verdict.critical_nodes, reason=verdict.reason))
+        quorum = result.verdict.quorum
+        endpoint.publish(MembershipJudged(critical_nodes=quorum.critical, reason=quorum.reason))
+        now, config = self._world.now(), self.config
+        troubles = (*result.troubles, *((self._writer.trouble,) if self._writer.trouble else ()))
+        remarks = Remarks(
+            now, config.local_endpoint or "the holder of the Lease", troubles, float(config.heartbeat),
+            float(config.period), self._actor.patience,
+        )  # fmt: skip
+        told = report(result.seen, result.verdict, remarks)
+        if not config.local_endpoint or await self._acts(result.verdict):
+            await self._writer.report(endpoint, told)
+        self.gauges = figures(result.seen, result.verdict, now)
+        self._count(result)
+        self._say((*told.troubles, *told.alarms, *([self._writer.trouble] if self._writer.trouble else [])))
 
-    async def _look(self, etcd: Etcd, nodes: Nodes) -> Seen:
-        members = await etcd.members()
-        asked = [member for member in members if member.client_urls]
-        answers = await asyncio.gather(*(etcd.probe(member) for member in asked))
-        names = {
-            node.metadata.name: (node.metadata.annotations or {}).get(self.config.name_annotation, "")
-            for node in nodes.items
-            if (node.metadata.labels or {}).get(ETCD_LABEL) == "true"
-        }
-        return Seen(members, {member.id: answer for member, answer in zip(asked, answers, strict=True)}, names)
+    def _count(self, result: Result) -> None:
+        if result.order and result.outcome:
+            name = f"{type(result.order).__name__.lower()}_{result.outcome.kind}"
+            self.counters[name] = self.counters.get(name, 0) + 1
 
-    async def _write(self, endpoint: Endpoint, nodes: Nodes, verdict: Verdict) -> None:
-        for node in nodes.items:
-            name = node.metadata.name
-            standing = verdict.standings.get(name)
-            if standing is None:
-                self._written.pop(name, None)
-                continue
-            new = due(
-                standing, self._written.get(name) or _found(node), self._world.now(), float(self.config.heartbeat)
-            )
-            if new is None:
-                continue
-            answer = await endpoint.ask(PatchNodeCondition(name=name, condition=new))
-            if isinstance(answer, Patched):
-                self._written[name] = new
-                self.counters["conditions_written"] += 1
-            else:
-                _log.warning("condition not written", extra={"node": name, "reason": str(answer)})
+    def _say(self, troubles: tuple[str, ...]) -> None:
+        """Each trouble once, when it is new."""
+        for text in sorted(frozenset(troubles) - self._said):
+            _log.warning(text)
+        self._said = frozenset(troubles)
 
+    # ---- annotations -------------------------------------------------------------------------------------------
 
-def due(standing: Standing, old: NodeCondition | None, now: float, heartbeat: float) -> NodeCondition | None:
-    """The condition to write, or None: only on a change or when the last writing is `heartbeat` seconds old.
+    def _member_of(self, node: Node) -> str:
+        if self.config.name_annotation == OWN_NAME:
+            return node.metadata.name
+        return (node.metadata.annotations or {}).get(self.config.member_annotation, "")
 
-    The transition time moves only when the status flips (spec/k3s-etcd.md 14).
-    """
-    moment = rfc3339(now)
-    if old is not None and (old.status, old.reason, old.message) == (
-        standing.status,
-        standing.reason,
-        standing.message,
-    ):
-        written = old.last_heartbeat_time
-        if written and now - from_rfc3339(written) < heartbeat:
-            return None
-    flipped = old is None or old.status != standing.status
-    return NodeCondition(
-        type=CONDITION, status=standing.status, reason=standing.reason, message=standing.message,
-        last_heartbeat_time=moment,
-        last_transition_time=moment if flipped or old is None else old.last_transition_time,
-    )  # fmt: skip
+    def _asks_removal(self, node: Node) -> bool:
+        """By annotation, unless it is done already: the removed name is the current one (spec/k3s-etcd.md 7.1)."""
+        values, prefix = node.metadata.annotations or {}, self.config.annotations
+        done = values.get(f"{prefix}/removed-node-name", "")
+        return values.get(f"{prefix}/remove", "").lower() == "true" and (not done or done != self._member_of(node))
 
 
-def _found(node: Node) -> NodeCondition | None:
-    """The condition that stands on the Node."""
-    return next((one for one in node.status.conditions or () if one.type == CONDITION), None)
-
-
-def _standings(written: Mapping[str, NodeCondition]) -> dict[str, Standing]:
-    return {name: Standing(one.status, one.reason, one.message) for name, one in written.items()}
+def _has_role(node: Node) -> bool:
+    return (node.metadata.labels or {}).get(ETCD_LABEL) == "true"

@@ -1,40 +1,23 @@
-"""etcdmanager on a real cluster with mutual TLS: what it sees, and what it says of what it cannot see."""
+"""etcdmanager on the bus beside a real cluster with mutual TLS: what it writes, and how often."""
 
-import pytest
-
-from beehive.api.meta import ObjectMeta
-from beehive.api.node import ETCD_LABEL, Node
 from beehive.config import Duration
-from beehive.errors import Unavailable
 from beehive.messages.etcd import MembershipJudged
-from beehive.messages.objects import LeadershipChanged, ListNodes, Nodes, Patched, PatchNodeCondition
+from beehive.messages.objects import LeadershipChanged, PatchNodeCondition
 from beehive.world import World
-from modules.etcdmanager.config import Config
-from modules.etcdmanager.etcd import Etcd
 from modules.etcdmanager.module import EtcdManager
 from tests.fakes.alone import Peers, alone
+from tests.modules.etcdmanager.nodes import ApiSide, node
 from tests.real.running.etcd import EtcdCluster
+from tests.real.watching import config
+
+ALL = tuple(node(f"node-of-server-{number}", f"server-{number}") for number in range(1, 5))
 
 
-def config(cluster: EtcdCluster, *, stranger: bool = False) -> Config:
-    identity = cluster.stranger if stranger else cluster.client
-    return Config(
-        endpoints=tuple(member.client_url for member in cluster.members),
-        ca_file=str(identity.ca), cert_file=str(identity.certificate), key_file=str(identity.key),
-        period=Duration(1), probe_timeout=Duration(1),
-    )  # fmt: skip
-
-
-def nodes(*names: str) -> Nodes:
-    """A Node `node-of-X` for each member name X."""
-    return Nodes(
-        tuple(
-            Node(metadata=ObjectMeta(
-                name=f"node-of-{name}", labels={ETCD_LABEL: "true"}, annotations={"etcd.k3s.cattle.io/node-name": name},
-            ))
-            for name in names
-        )
-    )  # fmt: skip
+async def begin(peers: Peers) -> ApiSide:
+    side = ApiSide(*ALL, node("node-of-nobody", "nobody"))
+    side.behind(peers)
+    peers.publish(LeadershipChanged(until=1e12))
+    return side
 
 
 async def judged(peers: Peers, node: str, reason: str) -> str:
@@ -45,82 +28,65 @@ async def judged(peers: Peers, node: str, reason: str) -> str:
             return said.condition.message
 
 
-async def test_voters_learners_and_strangers_are_told_apart(etcd_cluster: EtcdCluster) -> None:
+async def stale(peers: Peers) -> str:
+    """The next verdict that says that nobody sees the cluster."""
+    while "nobody" not in (reason := (await peers.heard(MembershipJudged)).reason):
+        pass
+    return reason
+
+
+async def test_every_state_is_told_apart_and_written_once(etcd_cluster: EtcdCluster) -> None:
     learner = etcd_cluster.add_learner("server-4")
     etcd_cluster.wait_healthy(learner)
-    async with alone(EtcdManager(config(etcd_cluster), World())) as peers:
-        peers.answer(ListNodes, lambda _: nodes("server-1", "server-2", "server-3", "server-4", "nobody"))
-        peers.answer(PatchNodeCondition, lambda _: Patched())
-        peers.publish(LeadershipChanged(until=1e12))
+    learner.process.pause()
+    module = EtcdManager(config(etcd_cluster, period=Duration(0.5)), World())
+    async with alone(module) as peers:
+        side = await begin(peers)
+        await peers.heard(MembershipJudged)
+        assert side.reasons() == {
+            "node-of-server-1": "MemberNotLearner", "node-of-server-2": "MemberNotLearner",
+            "node-of-server-3": "MemberNotLearner", "node-of-server-4": "MemberIsLearner",
+            "node-of-nobody": "NotAMember",
+        }  # fmt: skip
+        await peers.heard(MembershipJudged)
         verdict = await peers.heard(MembershipJudged)
-        said = {one.name: (one.condition.status, one.condition.reason) for one in peers.all_of(PatchNodeCondition)}
-    assert said == {
-        "node-of-server-1": ("True", "MemberNotLearner"),
-        "node-of-server-2": ("True", "MemberNotLearner"),
-        "node-of-server-3": ("True", "MemberNotLearner"),
-        "node-of-server-4": ("False", "MemberIsLearner"),
-        "node-of-nobody": ("False", "NotAMember"),
-    }
-    assert verdict.critical_nodes == ()
+        assert verdict.critical_nodes == ()
+        assert module.counters["conditions_written"] == 5
+        learner.process.resume()
+        await judged(peers, "server-4", "MemberNotLearner")
+        while module.gauges["etcd_voters"] != 4:
+            await peers.heard(MembershipJudged)
+        assert module.counters["promote_done"] == 1
 
 
 async def test_a_hung_member_spoils_only_its_own_verdict_and_is_healthy_again_afterwards(
     etcd_cluster: EtcdCluster,
 ) -> None:
     async with alone(EtcdManager(config(etcd_cluster), World())) as peers:
-        peers.answer(ListNodes, lambda _: nodes("server-1", "server-2", "server-3"))
-        peers.answer(PatchNodeCondition, lambda _: Patched())
-        peers.publish(LeadershipChanged(until=1e12))
+        side = await begin(peers)
         await judged(peers, "server-3", "MemberNotLearner")
         hung = etcd_cluster.members[2]
         hung.process.pause()
         message = await judged(peers, "server-3", "Unhealthy")
-        assert message == f"failed to check etcd member status: {hung.client_url} did not answer in 1 s"
+        assert message.startswith(f"failed to check etcd member status: {hung.client_url} did not answer in 1 s")
         await peers.heard(MembershipJudged)
-        reasons = {one.name: one.condition.reason for one in peers.all_of(PatchNodeCondition)}
-        assert reasons["node-of-server-1"] == reasons["node-of-server-2"] == "MemberNotLearner"
+        assert side.reasons()["node-of-server-1"] == side.reasons()["node-of-server-2"] == "MemberNotLearner"
         while (await peers.heard(MembershipJudged)).critical_nodes != ("node-of-server-1", "node-of-server-2"):
             pass
         hung.process.resume()
         await judged(peers, "server-3", "MemberNotLearner")
 
 
-async def test_without_a_quorum_nobody_is_called_a_voter(etcd_cluster: EtcdCluster) -> None:
-    async with alone(EtcdManager(config(etcd_cluster), World())) as peers:
-        peers.answer(ListNodes, lambda _: nodes("server-1"))
-        peers.answer(PatchNodeCondition, lambda _: Patched())
-        peers.publish(LeadershipChanged(until=1e12))
+async def test_without_a_quorum_nobody_is_called_a_voter_and_without_any_member_nobody_is_believed(
+    etcd_cluster: EtcdCluster,
+) -> None:
+    async with alone(EtcdManager(config(etcd_cluster, period=Duration(0.5)), World())) as peers:
+        side = await begin(peers)
         await judged(peers, "server-1", "MemberNotLearner")
         for member in etcd_cluster.members[1:]:
             member.process.kill()
         assert await judged(peers, "server-1", "LeaderMissing") == "no majority of the etcd voters names one leader"
-
-
-async def test_the_list_comes_from_the_first_endpoint_that_answers(etcd_cluster: EtcdCluster) -> None:
-    etcd_cluster.members[0].process.kill()
-    etcd = Etcd(config(etcd_cluster))
-    try:
-        members = await etcd.members()
-        assert sorted(member.name for member in members) == ["server-1", "server-2", "server-3"]
-    finally:
-        await etcd.close()
-
-
-async def test_a_certificate_of_another_ca_gets_no_answer_and_a_sentence(etcd_cluster: EtcdCluster) -> None:
-    etcd = Etcd(config(etcd_cluster, stranger=True))
-    try:
-        with pytest.raises(Unavailable, match=r"https://127\.0\.0\.1:[0-9]+: unavailable: "):
-            await etcd.members()
-    finally:
-        await etcd.close()
-
-
-async def test_a_probe_names_itself_and_the_leader(etcd_cluster: EtcdCluster) -> None:
-    etcd = Etcd(config(etcd_cluster))
-    try:
-        members = await etcd.members()
-        probes = [await etcd.probe(member) for member in members]
-    finally:
-        await etcd.close()
-    assert [probe.member_id for probe in probes] == [member.id for member in members]
-    assert len({probe.leader for probe in probes}) == 1
+        etcd_cluster.members[0].process.kill()
+        while set(side.reasons().values()) != {"ObserverStale"}:
+            assert "nobody has seen the etcd cluster" in await stale(peers)
+        assert "connection refused" in peers.module.waits_for

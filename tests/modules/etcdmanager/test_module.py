@@ -4,152 +4,158 @@ import asyncio
 
 import pytest
 
-from beehive.api.meta import ObjectMeta
-from beehive.api.node import ETCD_LABEL, Node, NodeCondition, NodeStatus
 from beehive.config import Duration
-from beehive.errors import Unavailable
+from beehive.errors import ConfigError
 from beehive.messages.etcd import MembershipJudged
-from beehive.messages.objects import Away, LeadershipChanged, ListNodes, Nodes, Patched, PatchNodeCondition
+from beehive.messages.objects import Away, LeadershipChanged, PatchNode, PatchNodeCondition
 from beehive.world import World
-from modules.etcdmanager import module as module_under_test
-from modules.etcdmanager.config import Config
-from modules.etcdmanager.members import NOT_A_MEMBER, VOTER, Member, Probe
-from modules.etcdmanager.module import EtcdManager, due
+from modules.etcdmanager.config import Config, checked
+from modules.etcdmanager.module import EtcdManager
 from tests.fakes.alone import Peers, alone
+from tests.modules.etcdmanager.cluster import ScriptedCluster, cluster
+from tests.modules.etcdmanager.nodes import ApiSide, node
+
+__all__ = ["cluster"]
 
 pytestmark = pytest.mark.virtual_time
 
 CONFIG = Config(endpoints=("https://127.0.0.1:1",))
+NODES = (node("server-1", "m-1"), node("server-2", "m-2"), node("server-3", "m-3"))
 
 
-class Scripted:
-    """In place of etcd: one voter, as long as `trouble` is empty. The real one: tests/real/test_etcdmanager.py."""
-
-    trouble = ""
-
-    def __init__(self, _: Config) -> None:
-        """As Etcd."""
-
-    async def members(self) -> tuple[Member, ...]:
-        if self.trouble:
-            raise Unavailable(self.trouble)
-        return (Member(1, "m-1", ("https://x:1",)),)
-
-    async def probe(self, member: Member) -> Probe:
-        return Probe(member_id=member.id, leader=1, term=2)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-@pytest.fixture(autouse=True)
-def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_under_test, "Etcd", Scripted)
-    monkeypatch.setattr(Scripted, "trouble", "")
-
-
-def node(name: str, member: str, *conditions: NodeCondition, role: str = "true") -> Node:
-    metadata = ObjectMeta(name=name, labels={ETCD_LABEL: role}, annotations={"etcd.k3s.cattle.io/node-name": member})
-    return Node(metadata=metadata, status=NodeStatus(conditions=conditions))
-
-
-def everything_is_written(peers: Peers, *nodes: Node) -> None:
-    peers.answer(ListNodes, lambda _: Nodes(nodes))
-    peers.answer(PatchNodeCondition, lambda _: Patched())
+def lead(peers: Peers, until: float = 1e12) -> None:
+    peers.publish(LeadershipChanged(until=until))
 
 
 def written(peers: Peers) -> list[tuple[str, str, str]]:
     return [(one.name, one.condition.status, one.condition.reason) for one in peers.all_of(PatchNodeCondition)]
 
 
-async def test_only_the_holder_of_the_lease_looks(world: World) -> None:
+async def test_only_the_holder_of_the_lease_looks(world: World, cluster: ScriptedCluster) -> None:
     async with alone(EtcdManager(CONFIG, world), world=world) as peers:
-        everything_is_written(peers, node("server-1", "m-1"))
+        ApiSide(*NODES).behind(peers)
         await asyncio.sleep(60)
-        assert peers.said == []
-        peers.publish(LeadershipChanged(until=asyncio.get_running_loop().time() + 20))
+        assert (peers.said, cluster.looks) == ([], 0)
+        lead(peers, asyncio.get_running_loop().time() + 20)
         await peers.heard(MembershipJudged)
         await asyncio.sleep(100)
         assert len(peers.all_of(MembershipJudged)) <= 2
 
 
-async def test_conditions_are_written_once_and_again_only_as_a_heartbeat(world: World) -> None:
+async def test_conditions_are_written_once_and_again_only_as_a_heartbeat(
+    world: World, cluster: ScriptedCluster
+) -> None:
     async with alone(EtcdManager(CONFIG, world), world=world) as peers:
-        everything_is_written(peers, node("server-1", "m-1"), node("gone", "m-9"), node("worker", "m-1", role="false"))
-        peers.publish(LeadershipChanged(until=1e9))
+        side = ApiSide(node("server-1", "m-1"), node("gone", "m-9"), node("worker", "m-1", role="false"))
+        side.behind(peers)
+        lead(peers)
         await asyncio.sleep(290)
         assert written(peers) == [("server-1", "True", "MemberNotLearner"), ("gone", "False", "NotAMember")]
+        assert len(peers.all_of(PatchNode)) == 2
         await asyncio.sleep(30)
         assert len(written(peers)) == 4
+        assert len(peers.all_of(PatchNode)) == 2
         first, _, again, _ = peers.all_of(PatchNodeCondition)
         assert first.condition.last_transition_time == again.condition.last_transition_time
         assert first.condition.last_heartbeat_time != again.condition.last_heartbeat_time
 
 
-async def test_a_write_that_failed_is_tried_in_the_next_pass(world: World) -> None:
+async def test_a_write_that_failed_is_tried_in_the_next_pass(world: World, cluster: ScriptedCluster) -> None:
     async with alone(EtcdManager(CONFIG, world), world=world) as peers:
-        everything_is_written(peers, node("server-1", "m-1"))
-        peers.answer(PatchNodeCondition, lambda _: Away("503"))
-        peers.publish(LeadershipChanged(until=1e9))
+        side = ApiSide(NODES[0])
+        side.refuses = lambda _: Away("503")
+        side.behind(peers)
+        lead(peers)
         await asyncio.sleep(40)
         assert len(written(peers)) == 3
 
 
-async def test_an_etcd_that_is_away_is_waited_for_visibly_and_writes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
+async def test_an_etcd_that_is_away_is_waited_for_visibly_and_after_three_periods_nobody_believes_the_old_conditions(
+    world: World, cluster: ScriptedCluster
 ) -> None:
-    monkeypatch.setattr(Scripted, "trouble", "https://127.0.0.1:1 did not answer in 2 s")
     async with alone(EtcdManager(CONFIG, world), world=world) as peers:
-        everything_is_written(peers, node("server-1", "m-1"))
-        peers.publish(LeadershipChanged(until=1e9))
-        await asyncio.sleep(20)
-        assert peers.module.waits_for == "etcd: https://127.0.0.1:1 did not answer in 2 s"
-        assert written(peers) == []
-        monkeypatch.setattr(Scripted, "trouble", "")
+        side = ApiSide(*NODES)
+        side.behind(peers)
+        lead(peers)
         await peers.heard(MembershipJudged)
+        await asyncio.sleep(1)
+        cluster.trouble = "https://127.0.0.1:1: did not answer in 2 s"
+        await asyncio.sleep(40)
+        assert peers.module.waits_for == "etcd: https://127.0.0.1:1: did not answer in 2 s"
+        assert set(side.reasons().values()) == {"MemberNotLearner"}
+        await asyncio.sleep(16)
+        assert set(side.reasons().values()) == {"ObserverStale"}
+        assert {side.condition(name).status for name in side.nodes} == {"Unknown"}
+        verdict = peers.all_of(MembershipJudged)[-1]
+        assert verdict.critical_nodes == ("server-1", "server-2", "server-3")
+        cluster.trouble = ""
+        await asyncio.sleep(15)
+        assert set(side.reasons().values()) == {"MemberNotLearner"}
         assert peers.module.waits_for == ""
 
 
 async def test_without_endpoints_it_does_nothing(world: World) -> None:
     async with alone(EtcdManager(Config(), world), world=world) as peers:
-        peers.publish(LeadershipChanged(until=1e9))
+        lead(peers)
         await asyncio.sleep(1000)
         assert peers.said == []
 
 
-class TestDue:
-    """When a condition is written."""
-
-    OLD = NodeCondition(
-        type="EtcdIsVoter", status="True", reason=VOTER.reason, message=VOTER.message,
-        last_heartbeat_time="2026-01-01T00:00:00Z", last_transition_time="2025-01-01T00:00:00Z",
-    )  # fmt: skip
-    START = 1_767_225_600.0
-
-    def test_not_while_nothing_changed_and_the_heartbeat_is_young(self) -> None:
-        assert due(VOTER, self.OLD, self.START + 299, 300) is None
-
-    def test_as_a_heartbeat_it_keeps_the_transition_time(self) -> None:
-        new = due(VOTER, self.OLD, self.START + 300, 300)
-        assert new is not None
-        assert (new.last_heartbeat_time, new.last_transition_time) == ("2026-01-01T00:05:00Z", "2025-01-01T00:00:00Z")
-
-    def test_a_flip_moves_the_transition_time(self) -> None:
-        new = due(NOT_A_MEMBER, self.OLD, self.START + 60, 300)
-        assert new is not None
-        assert (new.status, new.last_transition_time) == ("False", "2026-01-01T00:01:00Z")
-
-    def test_the_first_one_has_both_times(self) -> None:
-        new = due(VOTER, None, self.START, 300)
-        assert new is not None
-        assert new.last_heartbeat_time == new.last_transition_time == "2026-01-01T00:00:00Z"
+async def test_a_leader_lost_is_unknown_in_the_first_pass_that_sees_it(world: World, cluster: ScriptedCluster) -> None:
+    async with alone(EtcdManager(CONFIG, world), world=world) as peers:
+        side = ApiSide(*NODES)
+        side.behind(peers)
+        lead(peers)
+        await asyncio.sleep(1)
+        cluster.leader = 0
+        await asyncio.sleep(15)
+        assert set(side.reasons().values()) == {"LeaderMissing"}
+        assert peers.all_of(MembershipJudged)[-1].critical_nodes == ("server-1", "server-2", "server-3")
+        cluster.leader = 2
+        await asyncio.sleep(15)
+        assert set(side.reasons().values()) == {"MemberNotLearner"}
+        assert len(written(peers)) == 9
 
 
-@pytest.mark.parametrize("seconds", [1, 3600 * 24])
-async def test_a_thousand_passes_without_a_change_write_nothing_but_heartbeats(world: World, seconds: int) -> None:
+@pytest.mark.parametrize("seconds", [1, 15_000, 3600 * 24])
+async def test_a_day_of_passes_without_a_change_writes_nothing_but_heartbeats(
+    world: World, cluster: ScriptedCluster, seconds: int
+) -> None:
     config = Config(endpoints=("https://x:1",), period=Duration(15), heartbeat=Duration(300))
-    async with alone(EtcdManager(config, world), world=world) as peers:
-        everything_is_written(peers, node("server-1", "m-1"))
-        peers.publish(LeadershipChanged(until=1e9))
+    module = EtcdManager(config, world)
+    async with alone(module, world=world) as peers:
+        side = ApiSide(NODES[0])
+        side.behind(peers)
+        lead(peers)
         await asyncio.sleep(seconds)
-        assert len(written(peers)) == 1 + (seconds - 1) // 300
+        beats = 1 + (seconds - 1) // 300
+        assert module.counters["passes"] == 1 + (seconds - 1) // 15
+        assert (len(written(peers)), side.reports, len(peers.all_of(PatchNode))) == (beats, beats, 1)
+        assert cluster.orders == []
+
+
+async def test_a_heartbeat_of_the_lease_that_fails_stops_the_writing(world: World, cluster: ScriptedCluster) -> None:
+    async with alone(EtcdManager(CONFIG, world), world=world) as peers:
+        ApiSide(*NODES).behind(peers)
+        lead(peers, asyncio.get_running_loop().time() + 20)
+        await asyncio.sleep(1000)
+        assert len(written(peers)) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"cert_file": "a"}, "certFile"), ({"cert_file": "a", "key_file": "b"}, "caFile"),
+        ({"local_endpoint": "https://x:1"}, "localEndpoint"), ({"probe_timeout": Duration(6)}, "probeTimeout"),
+        ({"period": Duration(0)}, "period"), ({"heartbeat": Duration(1)}, "heartbeat"),
+        ({"stall": Duration(1)}, "stall"), ({"promotion_lag": 0}, "promotionLag"), ({"report": "x"}, "report"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_fit_each_other_are_named(world: World, settings: dict[str, object], field: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        EtcdManager(Config(**settings), world)  # type: ignore[arg-type]
+    assert f"etcdmanager.{field}" in [problem.path for problem in wrong.value.problems]
+
+
+def test_the_defaults_fit() -> None:
+    assert checked(Config()) == Config()

@@ -3,7 +3,8 @@
 import json
 import shutil
 import ssl
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trustme
@@ -37,29 +38,34 @@ class Member:
     peer_url: str
     process: Daemon
     data: Path
+    argv: tuple[str, ...] = ()
 
 
 class EtcdCluster:
     """Members ``server-1``, ``server-2`` … with mutual TLS on both ports.
 
-    ``client`` is an identity that they accept, ``stranger`` one that they refuse.
+    ``client`` is an identity that they accept, ``stranger`` one that they refuse; ``authority`` is their CA.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: str | Path | None = None, flags: tuple[str, ...] = ()) -> None:
         self._folder = folder
-        self._authority = trustme.CA()
+        self._program = program or ETCD.path()
+        self._flags = flags
+        self.authority = trustme.CA()
         self.client = self.issue("client")
         self.stranger = self._write("stranger", trustme.CA())
         self.members: list[Member] = []
 
     @classmethod
-    def started(cls, folder: Path, size: int = 3) -> "EtcdCluster":
-        """A new cluster of ``size`` voters with a leader."""
+    def started(
+        cls, folder: Path, size: int = 3, program: str | Path | None = None, flags: tuple[str, ...] = ()
+    ) -> "EtcdCluster":
+        """A new cluster of ``size`` voters with a leader; ``flags`` go to every member, also to later ones."""
 
         def start(ports: list[int]) -> EtcdCluster:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            cluster = cls(folder)
+            cluster = cls(folder, program, flags)
             names = [f"server-{number + 1}" for number in range(size)]
             peers = ",".join(f"{name}=https://127.0.0.1:{port}" for name, port in zip(names, ports[size:], strict=True))
             try:
@@ -76,27 +82,27 @@ class EtcdCluster:
 
     def issue(self, name: str) -> Identity:
         """A certificate of the cluster's CA for 127.0.0.1 and localhost, good for a member and for a client."""
-        return self._write(name, self._authority)
+        return self._write(name, self.authority)
 
     def _write(self, name: str, authority: trustme.CA) -> Identity:
         identity = Identity(*(self._folder / f"{name}{ending}" for ending in ("-ca.pem", ".pem", "-key.pem")))
-        leaf = authority.issue_cert("127.0.0.1", "localhost", common_name=name)
+        leaf = authority.issue_cert("127.0.0.1", "::1", "localhost", common_name=name)
         # What all must trust is the cluster's CA, also the stranger.
-        self._authority.cert_pem.write_to_path(str(identity.ca))
+        self.authority.cert_pem.write_to_path(str(identity.ca))
         leaf.cert_chain_pems[0].write_to_path(str(identity.certificate))
         leaf.private_key_pem.write_to_path(str(identity.key))
         return identity
 
-    def _launch(self, name: str, client_port: int, peer_port: int, *joining: str) -> Member:
+    def _launch(self, name: str, client_port: int, peer_port: int, *joining: str, known_as: str = "") -> Member:
         own = self.issue(name)
         client, peer, data = (
             f"https://127.0.0.1:{client_port}",
             f"https://127.0.0.1:{peer_port}",
             self._folder / f"{name}.etcd",
         )
-        argv: list[str | Path] = [ETCD.path(), f"--name={name}", f"--data-dir={data}", "--log-level=warn", *joining]
+        argv: list[str | Path] = [self._program, f"--name={name}", f"--data-dir={data}", "--log-level=warn", *joining]
         argv += [f"--listen-client-urls={client}", f"--advertise-client-urls={client}"]
-        argv += [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"]
+        argv += [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={known_as or peer}", *self._flags]
         argv += [
             f"--trusted-ca-file={own.ca}",
             f"--cert-file={own.certificate}",
@@ -108,7 +114,9 @@ class EtcdCluster:
             f"--peer-cert-file={own.certificate}",
             f"--peer-key-file={own.key}",
         ]
-        member = Member(name, client, peer, Daemon(name, [*argv, "--peer-client-cert-auth"], self._folder), data)
+        argv.append("--peer-client-cert-auth")
+        words = tuple(str(word) for word in argv)
+        member = Member(name, client, peer, Daemon(name, argv, self._folder), data, words)
         self.members.append(member)
         member.process.start()
         return member
@@ -123,15 +131,27 @@ class EtcdCluster:
         member.process.start()
         self.wait_healthy(member)
 
-    def add_learner(self, name: str) -> Member:
-        """Adds a learner and starts it, not waiting for it. Lasts up to 5 s: a young cluster refuses to add any."""
+    def rename(self, member: Member, name: str) -> Member:
+        """Restarts it under another member name, with its data."""
+        member.process.kill()
+        words = tuple(f"--name={name}" if word.startswith("--name=") else word for word in member.argv)
+        daemon = Daemon(f"{member.name}-renamed", words, self._folder)
+        renamed = replace(member, name=name, process=daemon, argv=words)
+        self.members[self.members.index(member)] = renamed
+        daemon.start()
+        return renamed
+
+    def add_learner(self, name: str, through: Callable[[int], int] = lambda port: port) -> Member:
+        """Adds a learner and starts it, not waiting for it. Lasts up to 5 s: a young cluster refuses to add any.
+
+        ``through`` gives the port by which its peers reach it, from the port where it listens.
+        """
         client, port = free_ports(2)
-        peer = f"https://127.0.0.1:{port}"
+        peer = f"https://127.0.0.1:{through(port)}"
         wait_until(lambda: self._added(name, peer), 30, f"{name} is added as a learner")
         peers = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
-        return self._launch(
-            name, client, port, f"--initial-cluster={peers},{name}={peer}", "--initial-cluster-state=existing"
-        )
+        joining = (f"--initial-cluster={peers},{name}={peer}", "--initial-cluster-state=existing")
+        return self._launch(name, client, port, *joining, known_as=peer)
 
     def _added(self, name: str, peer: str) -> bool:
         try:
