@@ -11,6 +11,8 @@ from pathlib import Path
 
 def main() -> None:
     """Look at the name that it was called by, run, and exit."""
+    if getattr(sys, "frozen", False) and started_as_python():
+        return
     name = Path(sys.argv[0]).name
     arguments = sys.argv[1:]
     if name == "keadm":
@@ -25,3 +27,16 @@ def main() -> None:
     from beehive_cli.root import run  # noqa: PLC0415
 
     sys.exit(run(arguments))
+
+
+def started_as_python() -> bool:
+    """A frozen executable has no Python beside it: its children ask it to be one (libraries.md traps 16, 19)."""
+    from beehive_cli import frozen  # noqa: PLC0415
+
+    frozen.clean()
+    asked = frozen.module_asked(sys.argv[1:])
+    if asked is None:
+        return False
+    sys.argv[1:] = asked[1]
+    frozen.run_module(asked[0])
+    return True

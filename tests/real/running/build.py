@@ -59,7 +59,10 @@ KUBE_APISERVER = Program("kube-apiserver", "v1.34.4", "kubernetes", "k8s.io/kube
 KUBECTL = Program("kubectl", "v1.34.4", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _KUBERNETES)
 ETCD = Program("etcd", "v3.6.16", "etcd", "go.etcd.io/etcd/server/v3")
 ETCDCTL = Program("etcdctl", "v3.6.16", "etcd", "go.etcd.io/etcd/etcdctl/v3")
-PROGRAMS = (ETCD, ETCDCTL, KUBECTL, KUBE_APISERVER)
+HELM = Program("helm", "v3.19.0", "helm", "helm.sh/helm/v3/cmd/helm", {
+    "helm.sh/helm/v3/internal/version.version": "v3.19.0",
+})  # fmt: skip
+PROGRAMS = (ETCD, ETCDCTL, KUBECTL, KUBE_APISERVER, HELM)
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,5 @@
+"""What the frozen executable runs first."""
+
+from beehive_cli import main
+
+main()
