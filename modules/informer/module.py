@@ -36,6 +36,7 @@ from modules.informer.cache import Change, Gone
 from modules.informer.client import Client
 from modules.informer.config import Config, checked
 from modules.informer.connection import Connection
+from modules.informer.figures import figures
 from modules.informer.kinds import JOBS, NODES, SecretMark, secrets_in
 from modules.informer.leadership import Leadership
 from modules.informer.others import Others
@@ -71,6 +72,7 @@ class Informer:
     def __init__(self, config: Config, world: World) -> None:
         self._config = checked(config)
         self._world = world
+        self.gauges: dict[str, float] = {"leads": 0, **figures(())}
 
     async def run(self, endpoint: Endpoint) -> None:
         """Work until the messages end; then finish the writes in flight and release the Lease.
@@ -79,7 +81,7 @@ class Informer:
         """
         async with Connection(self._config) as connection:
             client = Client(connection, self._config.request_timeout)
-            work = _Work(endpoint, client, self._config, self._world)
+            work = _Work(endpoint, client, self._config, self._world, self.gauges)
             try:
                 async with asyncio.TaskGroup() as group:
                     await work.run(group)
@@ -96,8 +98,11 @@ def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
 class _Work:
     """One run of the informer."""
 
-    def __init__(self, endpoint: Endpoint, client: Client, config: Config, world: World) -> None:
+    def __init__(
+        self, endpoint: Endpoint, client: Client, config: Config, world: World, gauges: dict[str, float]
+    ) -> None:
         self._endpoint = endpoint
+        self._gauges = gauges
         self._client = client
         self._jobs = Reflector(JOBS, client, config, world, self._tell_jobs)
         self._nodes = Reflector(NODES, client, config, world, self._tell_nodes)
@@ -213,6 +218,7 @@ class _Work:
     # ---- telling -----------------------------------------------------------------------------------------------
 
     def _tell_jobs(self, changes: list[Change[NodeUpgradeJob]]) -> None:
+        self._gauges.update(figures(self._jobs.cache.objects()))
         self._publish(changes, lambda job: JobChanged(job=job), JobGone)
 
     def _tell_nodes(self, changes: list[Change[Node]]) -> None:
@@ -230,6 +236,7 @@ class _Work:
 
     def _tell_grant(self, until: float) -> None:
         self._endpoint.publish(LeadershipChanged(until=until))
+        self._gauges["leads"] = float(until > 0)
         if self._role:
             self._role.tell(until > 0)
 
