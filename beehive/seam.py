@@ -32,7 +32,7 @@ class Seam:
     def _sets_aside(self, error: Exception, about: dict[str, object]) -> str:
         incident = self._world.new_id()
         self.set_aside += 1
-        self._log.error("%s was set aside", self._item, exc_info=error, extra={**about, "incident": incident})
+        self._log.error("%s was set aside (%s)", self._item, incident, exc_info=error, extra=about)
         return incident
 
 

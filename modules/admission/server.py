@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from beehive.api.crd import CONVERT_PATH
 from beehive.errors import Refused
+from beehive.seam import Seam
 from beehive.world import World
 from modules.admission import conversion, envelope, mutation, review
 from modules.admission.connections import Protocol, Server
@@ -45,7 +46,7 @@ class Webhook:
         """What new connections are shown."""
         self.answered: dict[int, int] = {}
         """Answers so far, by HTTP status."""
-        self._world = world
+        self._seam = Seam("a review", world, log)
         self._looker = looker
         outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         outer.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -110,10 +111,11 @@ class Webhook:
                 body = await _body(request, most)
         except TimeoutError:
             return PlainTextResponse("the body did not come in time\n", 408)
-        try:
+        with self._seam.guarding(path=request.url.path) as guard:
             reply = await how(request.headers.get("content-type", ""), body)
-        except Exception:  # the seam where one bad review spoils only itself (product.md 2.11)
-            return self._set_aside()
+        if guard.incident:
+            text = f"internal error {guard.incident}; the log of this process tells more\n"
+            return PlainTextResponse(text, 500)
         kind = "application/json" if reply.status == 200 else "text/plain"
         return Response(reply.body, reply.status, media_type=kind)
 
@@ -123,11 +125,6 @@ class Webhook:
             return request
         known = await self._looker.known() if request.operation == "CREATE" else NOTHING
         return envelope.closed(review.judge(request, known))
-
-    def _set_aside(self) -> Response:
-        incident = self._world.new_id()
-        log.exception("a review was set aside (%s)", incident)
-        return PlainTextResponse(f"internal error {incident}; the log of this process tells more\n", 500)
 
     def _counted(self, response: Response) -> Response:
         self.answered[response.status_code] = self.answered.get(response.status_code, 0) + 1

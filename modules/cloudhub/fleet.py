@@ -14,6 +14,7 @@ from beehive.messages import wire
 from beehive.messages.fleet import Heard, NodeOffline, NodeOnline, Tell
 from beehive.messages.tasks import StartTask
 from beehive.module import Endpoint
+from beehive.seam import Seam
 from beehive.world import World
 from modules.cloudhub import identity
 from modules.cloudhub.peer import MOST_REFUSED, Peer
@@ -49,6 +50,7 @@ class Fleet:
         self.sessions = sessions
         self._endpoint = endpoint
         self._world = world
+        self._seam = Seam("a message of a node", world, log)
         self._start = start
         self._pace = pace
         self._refilled_at = 0.0
@@ -148,12 +150,10 @@ class Fleet:
         """One message from a peer; whatever it does spoils only itself (the seam of architecture.md 9)."""
         if not peer.node:
             return
-        try:
+        with self._seam.guarding(node=peer.node) as guard:
             self._frame(peer, data)
-        except Exception:
-            incident = self._world.new_id()
-            log.exception("a message of node %s was set aside (%s)", peer.node, incident)
-            self._set_aside(peer, None, "failed", f"internal error {incident}")
+        if guard.incident:
+            self._set_aside(peer, None, "failed", f"internal error {guard.incident}")
 
     def _frame(self, peer: Peer, data: bytes) -> None:
         self.counters["frames_in"] += 1

@@ -9,6 +9,7 @@ import logging
 from beehive.api.node import Node, is_edge, is_ready, version_of
 from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry
 from beehive.module import Endpoint
+from beehive.seam import Seam
 from beehive.world import World, from_rfc3339
 from modules.taskmanager import codes
 from modules.taskmanager.cloud.alarm import Alarm
@@ -36,6 +37,7 @@ class Term:
         self, number: int, endpoint: Endpoint, group: asyncio.TaskGroup, config: CloudConfig, world: World
     ) -> None:
         self._world = world
+        self._seam = Seam("the plan of a job", world, log)
         self.alarm = Alarm(world.now)
         self.background = Background(number, endpoint, group, config.ask_timeout)
         self.books = Books(config)
@@ -151,11 +153,11 @@ class Term:
         one = Round(books.jobs(), books.nodes, books.fleet(), news, self._world.now())
         self._planned = set(books.desks) - news.held
         for job in one.order:
-            try:
+            with self._seam.guarding(job=job.metadata.name) as guard:
                 one.take(job)
-            except Exception as error:  # one job's plan: it spoils only itself (promise 11)
+            if guard.incident:
                 self._planned.discard(job.metadata.uid)
-                self._set_aside(books.desks[job.metadata.uid], error)
+                self._set_aside(books.desks[job.metadata.uid], guard.incident)
         self.listening.free.clear()
         return one.result()
 
@@ -180,11 +182,9 @@ class Term:
             return True
         return False
 
-    def _set_aside(self, desk: JobDesk, error: Exception) -> None:
-        mark = self._world.new_id()[:8]
-        log.error("the plan of job %s failed and is set aside (%s)", desk.job.metadata.name, mark, exc_info=error)
+    def _set_aside(self, desk: JobDesk, incident: str) -> None:
         desk.aside = desk.job.metadata.generation
-        why = f"its plan failed inside the controller; nothing is started until its spec changes (log mark {mark})"
+        why = f"its plan failed inside the controller; nothing is started until its spec changes (log mark {incident})"
         self._writing.set_aside(desk, why, self._world.now())
 
     # ---- the finalizer -----------------------------------------------------------------------------------------
