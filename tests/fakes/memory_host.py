@@ -69,6 +69,7 @@ class MemoryServices:
         self.database = Path()
         self.running = ""
         self.starts: list[str] = []
+        self.launched: list[str] = []
         self._last = Status()
 
     def start(self, service: Service) -> None:
@@ -77,7 +78,7 @@ class MemoryServices:
             self.boot()
 
     def launch(self, service: Service) -> None:
-        self.start(service)
+        self.launched.append(service.name)
 
     def boot(self) -> None:
         """What the host does by itself."""
