@@ -18,6 +18,8 @@ Failed = Callable[[str, str], None]
 
 _QUIET = logging.Logger("picows.hub", level=logging.CRITICAL)
 _READ_BUFFER = 2048
+GOODBYE = 1.0
+"""Seconds that a closing connection waits for the other end's goodbye; by default TLS waits 30."""
 
 
 class Reception:
@@ -64,7 +66,7 @@ async def received(
     loop = asyncio.get_running_loop()
     try:
         _, made = await loop.connect_accepted_socket(
-            protocol, one, ssl=contexts.outer, ssl_handshake_timeout=timeout
+            protocol, one, ssl=contexts.outer, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=GOODBYE
         )  # fmt: skip
     except ssl.SSLError as error:
         failed(address, getattr(error, "verify_message", "") or error.reason or str(error))

@@ -84,6 +84,7 @@ async def dial(to: Dial, context: ssl.SSLContext) -> Connection:
             open_timeout=to.timeout,
             ping_interval=None,
             close_timeout=1,
+            ssl_shutdown_timeout=1,
             max_size=wire.MOST_BYTES,
             logger=_QUIET,
         )

@@ -68,13 +68,15 @@ def app() -> Any:
 
 async def answer(app: Any, scope: dict[str, Any], body: bytes) -> int:
     status: list[int] = []
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"type": "http.request", "body": body[:10], "more_body": True},
         {"type": "http.request", "body": body[10:]},
     ]
 
     async def receive() -> dict[str, Any]:
-        return parts.pop(0) if parts else {"type": "http.disconnect"}
+        if not parts:
+            return {"type": "http.disconnect"}
+        return parts.pop(0)
 
     async def send(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":

@@ -62,7 +62,8 @@ ETCDCTL = Program("etcdctl", "v3.6.16", "etcd", "go.etcd.io/etcd/etcdctl/v3")
 HELM = Program("helm", "v3.19.0", "helm", "helm.sh/helm/v3/cmd/helm", {
     "helm.sh/helm/v3/internal/version.version": "v3.19.0",
 })  # fmt: skip
-PROGRAMS = (ETCD, ETCDCTL, KUBECTL, KUBE_APISERVER, HELM)
+TOXIPROXY = Program("toxiproxy", "v2.12.0", "toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server")
+PROGRAMS = (ETCD, ETCDCTL, KUBECTL, KUBE_APISERVER, HELM, TOXIPROXY)
 
 
 def cache_folder() -> Path:
