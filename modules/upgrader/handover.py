@@ -136,12 +136,21 @@ class Handover:
             record = self._record()  # its last act, between our look and its end
             if record and record.verdict:
                 return record.verdict
-            if status.exit_code == EXIT_BUSY:
-                raise Busy(who_holds(self._host.layout.lock) or Holder(), self._now())
+            if status.exit_code == EXIT_BUSY and await self._is_ours():
+                continue
             if starts == _MOST_STARTS:
                 return await anyio.to_thread.run_sync(self._gave_up, record, status)
             starts += 1
             await anyio.to_thread.run_sync(self._host.services.start, self._unit)
+
+    async def _is_ours(self) -> bool:
+        """The tool was turned away. Is it this very attempt that somebody (`keadm recover`) brings to its end?"""
+        holder = who_holds(self._host.layout.lock)
+        if evidence.busy_with(holder, self._task.uid, self._task.attempt, self._now()):
+            raise Busy(holder or Holder(), self._now())
+        if holder:
+            await anyio.sleep(_PAUSE)
+        return holder is not None
 
     def _gave_up(self, record: Record | None, status: Status) -> Verdict:
         """The tool ends again and again without a word."""

@@ -10,6 +10,7 @@ import contextlib
 import enum
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def command(arguments: argparse.Namespace, config: Config | None) -> int:
         _marker(os.environ["RUNTIME_DIRECTORY"]).touch()
         return at_boot(host)
     host.files.directory(host.layout.etc)
-    with held(host.layout.lock, Holder(step="Recover", pid=os.getpid(), boot=boot_id())):
+    with held(host.layout.lock, _holder(open_records(host.layout))):
         if why is Occasion.TOOL_FAILED:
             _roll_back(host)
         settle(host)
@@ -75,7 +76,7 @@ def at_boot(host: Host) -> int:
     if not (found or untold_records(host.layout) or host.layout.lock.exists()):
         return code
     try:
-        with held(host.layout.lock, Holder(step="Recover", pid=os.getpid(), boot=boot_id())):
+        with held(host.layout.lock, _holder(found)):
             for key, record in found.items():
                 AtBoot(host, key, record).mend()
             for key, record in untold_records(host.layout).items():
@@ -86,6 +87,13 @@ def at_boot(host: Host) -> int:
     for record in found.values():
         _launch(host, record)
     return code
+
+
+def _holder(found: Mapping[str, Record]) -> Holder:
+    """Named after the attempt, so that its agent waits for us as for its tool."""
+    us = Holder(step="Recover", pid=os.getpid(), boot=boot_id(), since=time.time())
+    order = next((record.order for record in found.values()), None)
+    return replace(us, job=order.job, uid=order.uid, attempt=order.attempt) if order else us
 
 
 def _sweep(host: Host) -> None:

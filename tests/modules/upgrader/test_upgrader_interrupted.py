@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import pytest
 
 from beehive.config import Duration
 from beehive.messages.host import OwnerSaid, StepDone, StopStep, WatchStep
@@ -45,6 +46,22 @@ async def test_a_killed_tool_is_taken_up_even_when_its_keeper_died_too(edge: Mak
             os.kill(one, signal.SIGKILL)
         assert (await peers.heard(StepDone, 60)).ok
     assert host.starts() == [OLD, NEW], "somebody is left to act, and nothing is doubled"
+
+
+async def test_a_rescue_of_this_very_attempt_is_waited_for_and_not_taken_for_somebody_else(edge: Make) -> None:
+    """The boot unit's recovery holds the host: the tool that the agent starts is turned away, the job is not."""
+    host = edge(soak=0.1)
+    unit = host.host.tool_unit(UID, 0)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        with held(host.layout.lock, Holder(job="north", uid=UID, attempt=0, step="Recover")):
+            await peers.send(order("Upgrade"))
+            turned_away = lambda: host.host.services.status(unit).exit_code == 3  # noqa: E731
+            await anyio.to_thread.run_sync(until, turned_away, "the tool is turned away")
+            with pytest.raises(AssertionError):
+                await peers.heard(StepDone, 1.5)
+        assert (await peers.heard(StepDone, 60)).ok
+    assert host.starts() == [OLD, NEW]
 
 
 async def test_a_tool_that_cannot_run_is_told_and_nothing_is_changed(edge: Make) -> None:
