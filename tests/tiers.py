@@ -53,6 +53,7 @@ TIERS = {
             "skopeo": "skopeo",
             "setpriv": "util-linux",
             "faketime": "faketime",
+            "etcd": "etcd-server",
         },
         servers=True,
     ),

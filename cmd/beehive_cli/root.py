@@ -24,6 +24,7 @@ _COMMANDS = {
     "job": ("job", "Upgrade nodes: make jobs, watch them, stop them."),
     "token": ("token", "Make the tokens by which edge hosts join."),
     "edge": ("edge", "Join this host to a cloud; or, in the cloud, turn a host away."),
+    "etcd": ("etcd", "See who votes in etcd, and whether a node may go down."),
     "ca": ("ca", "See and replace the certificate authority of the hub."),
     "routes": ("inspect", "Print which module says what to which."),
     "crd": ("inspect", "Print the CustomResourceDefinition to install."),
