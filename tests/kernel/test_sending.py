@@ -9,7 +9,7 @@ from beehive.endpoint import Endpoint
 from beehive.errors import InboxFull, Undeliverable
 from beehive.record import Record
 from beehive.router import Declaration
-from tests.kernel.talk import Do, Double, Unsaid, drain, pair, settle
+from tests.kernel.talk import Do, Done, Double, Unsaid, drain, pair, settle
 
 pytestmark = pytest.mark.virtual_time
 
@@ -138,3 +138,22 @@ async def test_an_owner_cancelled_in_its_sleep_leaves_a_gate_that_opens_again() 
         await caller.send(Do(n=3), patience=1)
     owner.inbox.close()
     assert await drain(owner) == [Do(n=1), Do(n=2)]
+
+
+@pytest.mark.parametrize("say", ["send", "sender", "publish", "ask"])
+async def test_an_owner_asleep_is_woken_also_when_tracing_was_switched_meanwhile(say: str) -> None:
+    caller, owner, bus = pair()
+    taking = asyncio.create_task(drain(owner))
+    await settle()
+    bus.trace(Record())
+    bus.trace(None)
+    if say == "publish":
+        caller.publish(Done(n=1))
+    elif say == "ask":
+        assert await caller.ask(Double(n=1), timeout=1) == 2
+    else:
+        await (caller.send if say == "send" else caller.sender(Do))(Do(n=1))
+    await settle()
+    assert owner.inbox.taken == 1
+    owner.inbox.close()
+    await taking

@@ -146,6 +146,21 @@ async def test_the_oldest_message_is_as_old_as_the_first_mark_that_saw_it() -> N
     assert ages.oldest(25) == {"one": 0}
 
 
+async def test_an_inbox_that_nobody_empties_needs_one_mark_for_each_message_and_no_more() -> None:
+    inbox = Inbox("one", 100)
+    ages = Ages({"one": inbox})
+    put(inbox, 3)
+    for now in range(1000):
+        ages.mark(now)
+    put(inbox, 1)
+    for now in range(1000, 2000):
+        ages.mark(now)
+    assert ages._marks["one"] == [(0, 3), (1000, 4)]
+    take(inbox, 4)
+    ages.mark(2000)
+    assert ages._marks["one"] == []
+
+
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["put", "take", "wait", "mark"]), st.integers(1, 5)), max_size=60))
 def test_an_age_is_never_too_high_and_short_by_no_more_than_the_time_between_marks(
