@@ -7,13 +7,16 @@ condition, and any upgrade; who asks whether a node may go hears `MembershipJudg
 from beehive.journal import Journal
 from beehive.module import Module
 from beehive.world import World
-from modules.etcdmanager.config import Config
+from modules.etcdmanager.config import Config, checked
+from modules.etcdmanager.resting import Resting
 
 __all__ = ["Config", "make"]
 
 
 def make(config: Config, world: World, journal: Journal) -> Module:
-    """The observer; it keeps no record, for the conditions are on the Nodes."""
+    """The observer; it keeps no record, for the conditions are on the Nodes. Without endpoints it rests."""
+    if not checked(config).endpoints:
+        return Resting()
     from modules.etcdmanager.module import EtcdManager  # noqa: PLC0415 - grpc only where it runs
 
     return EtcdManager(config, world)

@@ -6,15 +6,10 @@ from collections.abc import Mapping
 
 from beehive.api.node import ETCD_LABEL, Node
 from beehive.errors import NoAnswer, PeerFailed, Unavailable
-from beehive.message import Lagged
 from beehive.messages.etcd import MembershipJudged
 from beehive.messages.objects import (
     LeadershipChanged,
     ListNodes,
-    PatchNode,
-    PatchNodeCondition,
-    PatchObject,
-    RecordEvent,
 )
 from beehive.module import Endpoint
 from beehive.world import World
@@ -25,6 +20,7 @@ from modules.etcdmanager.etcd import Etcd
 from modules.etcdmanager.figures import figures
 from modules.etcdmanager.members import LEADER_MISSING, OBSERVER_STALE, Standing, Verdict, recall
 from modules.etcdmanager.report import Remarks, report
+from modules.etcdmanager.resting import ACCEPTS, ASKS, SENDS
 from modules.etcdmanager.writing import Writer
 
 _log = logging.getLogger("beehive.etcdmanager")
@@ -33,9 +29,9 @@ _log = logging.getLogger("beehive.etcdmanager")
 class EtcdManager:
     """Probes members, judges, orders, writes conditions."""
 
-    accepts = (LeadershipChanged, Lagged)
-    sends = (MembershipJudged, RecordEvent)
-    asks = (ListNodes, PatchNodeCondition, PatchNode, PatchObject)
+    accepts = ACCEPTS
+    sends = SENDS
+    asks = ASKS
 
     def __init__(self, config: Config, world: World) -> None:
         self.config = checked(config)
