@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +17,10 @@ from modules.cloudhub.vault import Vault
 log = logging.getLogger(__name__)
 
 
+Say = Callable[[str, str], None]
+"""Logs a sentence about somebody, at most once a minute about each."""
+
+
 class Issued(Struct, frozen=True):
     """A certificate in DER, or a status and a sentence."""
 
@@ -28,12 +32,15 @@ class Issued(Struct, frozen=True):
 class Enrolment:
     """Signs what the caller may be, and nothing else."""
 
-    def __init__(self, vault: Vault, keyring: Keyring, world: World, lifetime: float, counters: Counter[str]) -> None:
+    def __init__(
+        self, vault: Vault, keyring: Keyring, world: World, lifetime: float, counters: Counter[str], say: Say
+    ) -> None:
         self._keyring = keyring
         self._world = world
         self._vault = vault
         self._lifetime = lifetime
         self._counters = counters
+        self._say = say
         self._one_at_a_time = asyncio.Lock()
         """Token uses are counted by compare and swap: we need not race against ourselves."""
 
@@ -79,5 +86,5 @@ class Enrolment:
 
     def _refuse(self, status: int, node: str, text: str) -> Issued:
         self._counters[f"enrolment_{status}"] += 1
-        log.warning("a request for a certificate for node %r was answered with %d: %s", node[:60], status, text)
+        self._say(f"certificate {node[:60]}", f"a certificate for node {node[:60]!r} was refused ({status}): {text}")
         return Issued(b"", status, text)

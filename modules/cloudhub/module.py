@@ -192,7 +192,7 @@ class _Running:
         config, fleet = self._config, self._fleet
         timeout = float(config.handshake_timeout)
         enrolment = Enrolment(
-            self._vault, self._keyring, self._world, config.certificate_lifetime, fleet.counters
+            self._vault, self._keyring, self._world, config.certificate_lifetime, fleet.counters, fleet.say
         )  # fmt: skip
         services = Services(enrolment, self._keyring, self._tickets, self._knows, self._world)
         web = self._web = Web(application(services), self._keyring.https, timeout, fleet.handshake_failed)

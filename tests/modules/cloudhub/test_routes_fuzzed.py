@@ -62,7 +62,7 @@ def app() -> Any:
     vault = Vault(ask, config.secrets)
     keyring = Keyring(vault, config, world)
     asyncio.run(keyring.load())
-    enrolment = Enrolment(vault, keyring, world, 86400.0, Counter())
+    enrolment = Enrolment(vault, keyring, world, 86400.0, Counter(), lambda _, __: None)
     return application(Services(enrolment, keyring, Nobody(), knows, world))  # type: ignore[arg-type]
 
 
