@@ -69,9 +69,10 @@ class Informer:
     sends = (JobChanged, JobGone, NodeChanged, NodeGone, SecretChanged, LeadershipChanged)
     asks = ()
 
-    def __init__(self, config: Config, world: World) -> None:
+    def __init__(self, config: Config, world: World, client: Callable[[Connection, float], Client] = Client) -> None:
         self._config = checked(config)
         self._world = world
+        self._make_client = client
         self.gauges: dict[str, float] = {"leads": 0, **figures(())}
 
     async def run(self, endpoint: Endpoint) -> None:
@@ -80,7 +81,7 @@ class Informer:
         Raises ConfigError where nothing says which API server.
         """
         async with Connection(self._config) as connection:
-            client = Client(connection, self._config.request_timeout)
+            client = self._make_client(connection, self._config.request_timeout)
             work = _Work(endpoint, client, self._config, self._world, self.gauges)
             try:
                 async with asyncio.TaskGroup() as group:

@@ -14,6 +14,8 @@ from modules.demo.apiserver import builtin, faults
 from modules.demo.apiserver.application import Application
 from modules.demo.apiserver.kinds import from_crd
 
+_TICK, _LOOK = 1.0, 0.002
+
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
@@ -46,15 +48,37 @@ class Config:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn that says when it is ready and leaves signals to its owner."""
+    """uvicorn that says when it is ready, leaves signals to its owner, and ends as soon as it is told."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self.ending = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        """Tick once a second (uvicorn renews the Date that it sends) until the end."""
+        while not self.ending.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK):
+                    await self.ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Uvicorn's own waits in tenths of a second; only what does not end by itself is left to it."""
+        for server in self.servers:
+            server.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        end = asyncio.get_running_loop().time() + _TICK
+        while (state.connections or state.tasks) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK)
+        if state.connections or state.tasks:
+            await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,7 +118,7 @@ class Server:
         assert self._task is not None
         assert self._uvicorn is not None
         self.application.close()
-        self._uvicorn.should_exit = True
+        self._uvicorn.ending.set()
         await self._task
         self._socket.close()
 
