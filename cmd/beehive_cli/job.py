@@ -13,6 +13,7 @@ from beehive.config import load
 from beehive.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from beehive.runtime import sections
 from beehive.world import World
+from beehive_cli.job_validate import validate
 from beehive_cli.job_words import duration, made_of, manifest_of
 from beehive_cli.serve import read
 from modules.console import jobs_act, jobs_made, jobs_plan, jobs_view
@@ -77,6 +78,9 @@ _name: Decorator = click.argument("name")
 @click.group()
 def job() -> None:
     """Upgrade nodes: make jobs, watch them, stop them."""
+
+
+job.add_command(validate)
 
 
 @job.command("list")

@@ -17,7 +17,7 @@ from beehive.world import World
 from modules.admission.config import Config
 from modules.admission.connections import bound
 from modules.admission.keys import Keys, asked, context, keys
-from modules.admission.known import Looker
+from modules.admission.looker import Looker
 from modules.admission.registration import patches
 from modules.admission.server import Webhook
 

@@ -24,7 +24,8 @@ from beehive.world import World
 from modules.admission import conversion, envelope, mutation, review
 from modules.admission.connections import Protocol, Server
 from modules.admission.envelope import Reply
-from modules.admission.known import NOTHING, Looker
+from modules.admission.known import NOTHING
+from modules.admission.looker import Looker
 from modules.admission.registration import MUTATE_PATH, VALIDATE_PATH
 
 log = logging.getLogger(__name__)
