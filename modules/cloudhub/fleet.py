@@ -1,6 +1,7 @@
 """All connected nodes: who is admitted, what is passed on, what is said to them. Counters, not exceptions."""
 
 import asyncio
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
@@ -29,6 +30,12 @@ _RETURNS_PER_SECOND = 300.0
 """TLS handshakes that a hub can do: over so many seconds a fleet that is sent away is asked to spread itself."""
 
 
+def message_ids(first: str) -> Callable[[], str]:
+    """Ids in the form of a UUID, each a little different from `first`: a real one costs as much as the message."""
+    head, numbers = first[:24], itertools.count(1)
+    return lambda: f"{head}{next(numbers) % (1 << 48):012x}"
+
+
 class Pace(Struct, frozen=True):
     """How quickly one node is read."""
 
@@ -54,6 +61,7 @@ class Fleet:
         self._start = start
         self._pace = pace
         self._refilled_at = 0.0
+        self._new_id = message_ids(world.new_id())
         self._clock = asyncio.get_running_loop().time
         self._peers: dict[str, Peer] = {}
         self._told: dict[str, tuple[str, int]] = {}
@@ -195,7 +203,7 @@ class Fleet:
 
     def _answer(self, peer: Peer, read: wire.FromEdge, operation: str, text: str) -> None:
         if self.leads():
-            self._write(peer, wire.answer(read, operation, text, self._world.new_id(), self._world.now()))
+            self._write(peer, wire.answer(read, operation, text, self._new_id(), self._world.now()))
 
     def _write(self, peer: Peer, data: bytes) -> None:
         if not peer.has_room():
@@ -245,7 +253,7 @@ class Fleet:
                 self._write(peer, data)
 
     def _spelt(self, peer: Peer, tell: Tell) -> bytes | None:
-        message_id, now = self._world.new_id(), self._world.now()
+        message_id, now = self._new_id(), self._world.now()
         if not peer.legacy:
             return wire.to_edge(tell.body, tell.node, message_id, now, tell.answers)
         if not isinstance(tell.body, StartTask) or self._told.get(tell.node) == (tell.body.uid, tell.body.attempt):

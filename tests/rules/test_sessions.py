@@ -1,8 +1,11 @@
 """Who is connected: the laws of `modules/cloudhub/sessions.py`."""
 
+import uuid
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.cloudhub.fleet import message_ids
 from modules.cloudhub.sessions import BLOCK, Sessions, first_epoch
 
 
@@ -47,3 +50,11 @@ def test_a_later_process_begins_after_everything_that_was_given_out(now: float, 
 
 def test_without_a_note_the_clock_decides() -> None:
     assert first_epoch(1767225600.5, 0) == 1767225600500
+
+
+def test_ids_of_messages_look_like_uuids_and_are_never_given_twice() -> None:
+    one, other = (message_ids(str(uuid.uuid4())) for _ in range(2))
+    made = [make() for make in (one, other) for _ in range(1000)]
+    assert len(set(made)) == 2000
+    assert {str(uuid.UUID(text)) for text in made} == set(made)
+    assert {uuid.UUID(text).version for text in made} == {4}

@@ -24,6 +24,7 @@ from beehive.messages.tasks import (
     TaskSpec,
     Upstream,
 )
+from beehive.messages.wire import kubeedge
 from tests.vectors import KUBEEDGE
 
 UID = "11111111-1111-4111-8111-111111111111"
@@ -447,3 +448,12 @@ def test_another_reason_of_a_close_has_no_spread(reason: str) -> None:
 
 def test_the_reason_of_a_close_fits_its_frame() -> None:
     assert len(wire.spread_reason(1.0, "x" * 500).encode()) <= 123
+
+
+def test_what_a_peer_makes_us_remember_has_an_end() -> None:
+    for number in range(5000):
+        wire.task_of(f"{wire.RESOURCE}/job-{number}/node/edge")
+        wire.task_of("x" * 10_000 + str(number))
+    kept = kubeedge._remembered.cache_info()
+    assert kept.currsize <= 4096
+    assert kubeedge.task_of(f"{wire.RESOURCE}/{'j' * 10_000}/node/edge") == kubeedge.Task("j" * 10_000, "edge", False)

@@ -1,6 +1,7 @@
 """KubeEdge's own contents and names: the spec that goes down, the five keys that come up, the resource of a task."""
 
 import re
+from functools import lru_cache
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,6 +27,7 @@ NO_LEASE = 10 * 365 * 86400.0
 
 RESOURCE = f"{API_VERSION}/nodeupgradejob"
 _RESOURCE_PARTS = RESOURCE.split("/")
+_LONGEST_RESOURCE = 600
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -34,14 +36,24 @@ class Task(Struct, frozen=True, gc=False):
 
     job: str
     node: str
+    possible: bool
+    """A job and a node can be called so."""
 
 
 def task_of(resource: str) -> Task | None:
     """Job and node of `operations.kubeedge.io/v1alpha2/nodeupgradejob/{job}/node/{node}`; None for anything else."""
+    return _remembered(resource) if len(resource) <= _LONGEST_RESOURCE else _task_of(resource)
+
+
+def _task_of(resource: str) -> Task | None:
     parts = resource.split("/")
     if len(parts) != 6 or parts[:3] != _RESOURCE_PARTS:
         return None
-    return Task(parts[3], parts[5])
+    return Task(parts[3], parts[5], is_name(parts[3]) and is_name(parts[5]))
+
+
+_remembered = lru_cache(4096)(_task_of)
+"""A node says the same again and again. What a peer may make us remember has an end: 4,096 times 600 bytes."""
 
 
 def resource_of(job: str, node: str) -> str:

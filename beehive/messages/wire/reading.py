@@ -15,7 +15,6 @@ from beehive.messages.wire.kubeedge import (
     LEGACY_ATTEMPT,
     LEGACY_UID,
     Task,
-    is_name,
     legacy_report,
     legacy_task,
     task_of,
@@ -77,7 +76,7 @@ def _own(part: Raw | UnsetType, decoder: "msgspec.json.Decoder[Any]") -> Any:
 def _check(body: Upstream | Downstream, task: Task, route: Route) -> None:
     """Everything from outside that may later reach a path, a key or a log line has the shape that it must have."""
     what = route.operation
-    if not (is_name(task.job) and is_name(task.node)):
+    if not task.possible:
         raise Refused(f"{what} names a job or a node that cannot exist")
     if body.job != task.job:
         raise Refused(f"{what} is about another job than its resource")
