@@ -58,6 +58,8 @@ class EtcdManager:
                     self._next = self._world.now() + float(self.config.period)
                     await self._pass(endpoint)
                 elif isinstance(envelope.body, LeadershipChanged):
+                    if not self._leads():
+                        self._writer.forget()  # meanwhile another process of ours may have written
                     self._leads_until = envelope.body.until
         finally:
             await self._etcd.close()

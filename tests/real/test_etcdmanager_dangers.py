@@ -11,6 +11,7 @@ from modules.etcdmanager.acting import Result
 from modules.etcdmanager.changes import Changes, Outcome
 from modules.etcdmanager.channels import Channels
 from modules.etcdmanager.learners import LONGEST_SNAPSHOT
+from modules.etcdmanager.members import NOT_A_MEMBER
 from modules.etcdmanager.orders import Evict, MoveLeader, Order, Promote, Remove
 from modules.etcdmanager.sight import Member
 from tests.real.running.etcd import EtcdCluster
@@ -247,3 +248,18 @@ async def test_a_dead_learner_of_one_voter_is_evicted_and_never_promoted(one_vot
         assert order.name == "server-2"
         assert [type(one) for one, _ in watch.orders] == [Evict]
         assert (await watch.one_pass()).verdict.quorum.why_not_add == ""
+
+
+async def test_one_that_never_starts_has_no_name_and_is_evicted_too(one_voter: EtcdCluster) -> None:
+    learner = one_voter.add_learner("server-2")
+    learner.process.kill()
+    async with watching(one_voter) as watch:
+        first = await watch.one_pass()
+        unstarted = [one for one in first.seen.members if one.is_learner]
+        if unstarted[0].name == "":
+            assert standing(first, "server-2") == NOT_A_MEMBER
+        assert first.verdict.quorum.why_not_add.endswith("members join one at a time")
+        assert (await watch.one_pass(300)).order is None
+        evicted = await watch.one_pass(1)
+        assert evicted.order == Evict(unstarted[0].id, unstarted[0].name or f"{unstarted[0].id:x} (never started)")
+        assert evicted.verdict.quorum.why_not_add == ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modules.demo.children import COMMAND, wait_until
+from modules.demo.children import COMMAND, Child, wait_until
 from modules.demo.cloud import Cloud
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.etcd import EtcdCluster
@@ -64,6 +64,23 @@ class Place:
         words = (*COMMAND, "etcd", "status", "--config", str(self.cloud.config), *arguments)
         return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
+    def start(self) -> None:
+        """With the two modules that this needs."""
+        words = ("--mode", "cloud", "--config", str(self.cloud.config), "--modules", "informer,etcdmanager")
+        self.cloud.process = Child("the cloud", (*COMMAND, *words), self.cloud.log)
+        self.cloud.wait_until_ready()
+
+    def kept(self) -> Any:
+        """The verdict in its ConfigMap."""
+        found = json.loads(self.server.kubectl("-n", "kubeedge", "get", "configmap", "beehive-etcd", "-o", "json"))
+        return json.loads(found["data"]["report.json"])
+
+    def memory(self) -> int:
+        """Bytes that the cloud process holds."""
+        assert self.cloud.process is not None
+        status = Path(f"/proc/{self.cloud.process.pid}/status").read_text(encoding="utf-8")
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
     def writes(self) -> int:
         """PATCHes of Nodes' status, as kube-apiserver counts them."""
         return sum(int(found) for found in WRITES.findall(self.server.kubectl("get", "--raw", "/metrics")))
@@ -89,22 +106,22 @@ def test_a_learner_joins_a_member_dies_and_everybody_can_see_it(place: Place) ->
     )
     for number in (1, 2, 3, 4):
         place.add_node(number)
-    place.cloud.start()
-    place.cloud.wait_until_ready()
+    place.start()
     votes = {f"node-{number}": "MemberNotLearner" for number in (1, 2, 3, 4)}
     place.wait({**votes, "node-4": "NotAMember"})
     assert place.writes() == 4
+    assert place.memory() < 150_000_000
     learner = place.cluster.add_learner("server-4")
     place.wait(votes)
     assert place.writes() <= 6
     place.server.kubectl("wait", "--for=condition=EtcdIsVoter", "node/node-4", "--timeout=5s")
-    wait_until(lambda: place.status().returncode == 0, 30, "all is well")
+    wait_until(lambda: place.kept()["healthy"], 30, "all is well")
     good = place.status()
     assert "4 voters   quorum 3 of 4" in good.stdout
     assert good.stderr == ""
     learner.process.kill()
     place.wait({**votes, "node-4": "Unhealthy"})
-    wait_until(lambda: "No: 3 of 4 voters answer" in place.status().stdout, 30, "the verdict is written")
+    wait_until(lambda: "No: 3 of 4 voters answer" in place.kept()["mayGoDown"], 30, "the verdict is written")
     bad = place.status()
     assert bad.returncode == 1
     assert "Unhealthy: connection refused" in bad.stdout

@@ -37,6 +37,7 @@ class TestPromotion:
             pytest.param(learning(answer(4, learner=True, errors=("memberID:4 alarm:NOSPACE ",))), id="own alarm"),
             pytest.param(learning(m1=answer(1, errors=("alarm:CORRUPT ",))), id="somebody is corrupt"),
             pytest.param(learning(m2=DEAD, m3=HUNG), id="no live majority"),
+            pytest.param(learning(m1=DEAD), id="the others still name a leader that is dead"),
             pytest.param(learning(**{f"m{n}": answer(n, leads=0) for n in (1, 2, 3)}), id="no leader"),
         ],
     )

@@ -94,6 +94,22 @@ class TestBesideK3s:
             await asyncio.sleep(1)
         assert set(side.reasons().values()) == {"LeaderMissing"}
 
+    async def test_who_leads_again_does_not_take_its_successor_for_a_stranger(
+        self, world: World, cluster: ScriptedCluster
+    ) -> None:
+        async with alone(EtcdManager(CONFIG, world), world=world) as peers:
+            side = ApiSide(*THREE)
+            side.behind(peers)
+            lead(peers)
+            await asyncio.sleep(16)
+            peers.publish(LeadershipChanged(until=0.0))
+            await asyncio.sleep(1)
+            side.write("server-2", theirs(world.now(), "MemberIsLearner"))
+            lead(peers)
+            await asyncio.sleep(15)
+            assert side.condition("server-2").reason == "MemberNotLearner"
+            assert MARK in side.annotations("server-2")
+
     async def test_observe_only_by_configuration(self, world: World, cluster: ScriptedCluster) -> None:
         cluster.add(4, learner=True)
         config = Config(endpoints=CONFIG.endpoints, observe_only=True)
