@@ -117,7 +117,7 @@ async def test_a_leader_lost_is_unknown_in_the_first_pass_that_sees_it(world: Wo
         assert len(written(peers)) == 9
 
 
-@pytest.mark.parametrize("seconds", [1, 15_000, 3600 * 24])
+@pytest.mark.parametrize("seconds", [1, 3600 * 24])
 async def test_a_day_of_passes_without_a_change_writes_nothing_but_heartbeats(
     world: World, cluster: ScriptedCluster, seconds: int
 ) -> None:
