@@ -68,6 +68,10 @@ class Etcd:
                 zip((one.id for one in members), await asyncio.gather(*map(self.probe, members)), strict=True)
             )
             await asyncio.wait(asked)
+            if not listing.fenced:
+                # Without a quorum no list is confirmed by anybody: that is no fault of an endpoint that answers.
+                answer = {url for one in members if not probes[one.id].trouble for url in one.client_urls}
+                troubles = {url: why for url, why in troubles.items() if url not in answer}
         finally:
             for task in asked:
                 task.cancel()

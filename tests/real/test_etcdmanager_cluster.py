@@ -117,6 +117,7 @@ async def test_the_quorum_is_lost_and_regained(etcd_cluster: EtcdCluster) -> Non
         lost = await watch.until(lambda result: not result.verdict.facts.leader)
         assert reasons(lost, *THREE) == ["LeaderMissing"] * 3
         assert not lost.seen.fenced
+        assert set(lost.seen.endpoint_troubles) == {one.client_url for one in etcd_cluster.members[1:]}
         assert lost.verdict.quorum.critical == tuple(f"node-of-{name}" for name in THREE)
         for member in etcd_cluster.members[1:]:
             member.process.start()
