@@ -66,10 +66,13 @@ class Lock:
         os.ftruncate(self._descriptor, len(data))
 
     def release(self) -> None:
-        """The file goes first: KubeEdge's own keadm takes its mere existence for a lock."""
+        """The file goes first: KubeEdge's own keadm takes its mere existence for a lock. A second time is nothing."""
+        if self._descriptor < 0:
+            return
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         os.close(self._descriptor)
+        self._descriptor = -1
 
 
 @contextlib.contextmanager

@@ -96,6 +96,15 @@ class SystemdServices:
         return said
 
 
+def has_unit(name: str) -> bool:
+    """Is there a systemd, and does it know this unit (or template)?"""
+    try:
+        _run(("systemctl", "cat", name), _ASKING)
+    except Unavailable:
+        return False
+    return True
+
+
 def read_status(text: str) -> Status:
     """What `systemctl show` says, one `Name=value` a line."""
     shown = _properties(text)

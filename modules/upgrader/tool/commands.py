@@ -17,12 +17,13 @@ from beehive.messages.host import Verdict
 from modules.upgrader.config import Config
 from modules.upgrader.host.backup import make_backup
 from modules.upgrader.host.host import Host
-from modules.upgrader.host.lock import Holder, held
+from modules.upgrader.host.lock import Holder, Lock, held
 from modules.upgrader.host.names import attempt_key, checked_version
 from modules.upgrader.host.process import boot_id
 from modules.upgrader.sentences import reason
 from modules.upgrader.tool import orders
 from modules.upgrader.tool.attempts import carry_out, settle
+from modules.upgrader.tool.moving import carry_out_elsewhere
 from modules.upgrader.tool.report import report, write_report
 from modules.upgrader.tool.request import Request, read_request
 
@@ -42,9 +43,9 @@ def upgrade(arguments: argparse.Namespace, config: Config | None) -> int:
     if not (arguments.force or arguments.upgradeID or _agreed(host, version)):
         return EXIT_OK
     host.files.directory(host.layout.etc)
-    with held(host.layout.lock, _holder("Upgrade")):
+    with held(host.layout.lock, _holder("Upgrade")) as lock:
         settle(host)
-        return _by_hand(host, arguments, version)
+        return _by_hand(host, arguments, version, lock)
 
 
 def rollback(arguments: argparse.Namespace, config: Config | None) -> int:
@@ -52,19 +53,19 @@ def rollback(arguments: argparse.Namespace, config: Config | None) -> int:
     assert config is not None
     host = Host(config)
     host.files.directory(host.layout.etc)
-    with held(host.layout.lock, _holder("RollBack")):
+    with held(host.layout.lock, _holder("RollBack")) as lock:
         settle(host)
         installed = host.installed_or_none() or "unknown"
         try:
             to = arguments.historical_version or orders.last_backup(host, installed)
-            order = orders.rollback(host, f"keadm-{uuid.uuid4()}", installed, checked_version(to))
+            order = orders.rollback(host, str(uuid.uuid4()), installed, checked_version(to))
             _run_script(arguments.pre_run)
         except BeehiveError as error:
             write_report(
                 host.files, host.layout, report("Rollback", installed, arguments.historical_version, str(error))
             )
             raise
-        return _finish(host, arguments, carry_out(host, order))
+        return _finish(host, arguments, carry_out_elsewhere(host, order, lock))
 
 
 def backup(arguments: argparse.Namespace, config: Config | None) -> int:
@@ -107,7 +108,7 @@ def _by_request(host: Host, request: Request) -> int:
         return _say(carry_out(host, orders.by_request(host, request), undo=request.undo), host)
 
 
-def _by_hand(host: Host, arguments: argparse.Namespace, version: str) -> int:
+def _by_hand(host: Host, arguments: argparse.Namespace, version: str, lock: Lock) -> int:
     installed = "unknown"
     try:
         installed = host.installed()
@@ -120,8 +121,8 @@ def _by_hand(host: Host, arguments: argparse.Namespace, version: str) -> int:
     except (BeehiveError, OSError) as error:
         write_report(host.files, host.layout, report("Upgrade", installed, version, reason(str(error))))
         raise
-    order = orders.upgrade_by_hand(host, f"keadm-{uuid.uuid4()}", installed, version, digest)
-    return _finish(host, arguments, carry_out(host, order))
+    order = orders.upgrade_by_hand(host, str(uuid.uuid4()), installed, version, digest)
+    return _finish(host, arguments, carry_out_elsewhere(host, order, lock))
 
 
 async def _brought(host: Host, version: str, image: str, pin: str) -> str:

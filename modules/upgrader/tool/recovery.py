@@ -25,9 +25,10 @@ from modules.upgrader.host.process import boot_id
 from modules.upgrader.host.service import Service, Status
 from modules.upgrader.host.systemd import SystemdServices
 from modules.upgrader.tool.attempts import conclude, settle
+from modules.upgrader.tool.moving import request_of
 from modules.upgrader.tool.phases import MOST_INTERRUPTIONS, Phase
-from modules.upgrader.tool.record import Record, open_records, untold_records
-from modules.upgrader.tool.request import Request, read_request, settings_of, write_request
+from modules.upgrader.tool.record import Order, Record, open_records, untold_records
+from modules.upgrader.tool.request import read_request, write_request
 from modules.upgrader.tool.work import Tool
 
 _ON_DISK = frozenset({Phase.STOP, Phase.SAVE, Phase.SWAP, Phase.UNDO_STOP, Phase.UNDO_RESTORE})
@@ -174,27 +175,19 @@ def _launch(host: Host, record: Record) -> None:
     """Start the tool's unit as soon as we have ended; an attempt by hand gets the request that it never had."""
     order, own = record.order, _host_of(host, record)
     place = host.layout.request(unit_key(order.uid, order.attempt))
-    request = Request(
-        job=order.job,
-        uid=order.uid,
-        attempt=order.attempt,
-        from_version=order.from_version,
-        to_version=order.to_version,
-        digest=order.new_digest,
-        settings=settings_of(own.config),
-    )
+    request = request_of(order, own.config)
     try:
-        if not _is_request(place):
+        if not _is_request(place, order):
             write_request(host.files, host.layout, request)
         own.services.launch(own.tool_unit(order.uid, order.attempt))
     except (BeehiveError, OSError) as error:
         print(f"The tool cannot be started again: {error}", file=sys.stderr)
 
 
-def _is_request(place: Path) -> bool:
+def _is_request(place: Path, order: Order) -> bool:
     with contextlib.suppress(ConfigError):
-        read_request(place)
-        return True
+        request, _ = read_request(place)
+        return (request.uid, request.attempt) == (order.uid, order.attempt)
     return False
 
 

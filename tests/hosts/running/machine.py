@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Machine:
         self.binds = dict(binds or {})
         self.shared: dict[str, Path] = {}
         """Writable binds: place in the host → here. What lies there is not on the host's disk."""
+        self.name = f"beehive-{uuid.uuid4().hex[:12]}"
         self._nspawn: subprocess.Popen[bytes] | None = None
         self._leader = 0
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +73,7 @@ class Machine:
         command = ["systemd-nspawn", "-q", "-D", str(self.root), "--boot", "--register=no", "--keep-unit"]
         with (self.folder / "console.log").open("ab") as console:
             self._nspawn = subprocess.Popen(
-                [*command, "--console=pipe", "-M", f"beehive-{self.folder.name}", "--link-journal=no", *binds],
+                [*command, "--console=pipe", "-M", self.name, "--link-journal=no", *binds],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
@@ -136,12 +138,23 @@ class Machine:
     def _kill(self) -> None:
         if self._nspawn is None:
             return
-        for pid in (self._leader, self._nspawn.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid or self._nspawn.pid, signal.SIGKILL)
-        self._nspawn.wait(_END)
-        _until(lambda: not self._leader or not Path(f"/proc/{self._leader}").exists(), "the host ends", _END)
+        # Its processes first: without its nspawn a host goes on, and nobody would know it any more.
+        _until(self._is_dead, "the host ends", _END)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._nspawn.wait(_END)  # by itself it tidies up
+        self._nspawn.kill()
+        self._nspawn.wait()
         self._nspawn, self._leader = None, 0
+
+    def _is_dead(self) -> bool:
+        assert self._nspawn is not None
+        inside = _descendants_of(self._nspawn.pid)
+        for pid in inside:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not inside and not self._leader:  # killed between two of its own steps
+            self._nspawn.kill()
+        return not inside and (self._leader > 0 or self._nspawn.poll() is not None)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
@@ -157,6 +170,12 @@ class Machine:
             timeout=timeout,
             check=False,
         )
+
+    def begin(self, *command: str) -> "subprocess.Popen[bytes]":
+        """Begin a command in the host; whoever calls this ends it."""
+        enter = ("nsenter", "-t", str(self._leader), "-m", "-u", "-i", "-p", "-r", "-w")
+        null = subprocess.DEVNULL
+        return subprocess.Popen([*enter, *_ENVIRONMENT, *command], stdin=null, stdout=null, stderr=null)
 
     def run(self, *command: str, timeout: float = 60.0) -> str:
         """The same; its output. It must succeed."""
@@ -213,6 +232,15 @@ def _child_of(pid: int) -> int:
             if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
                 return int(child)
     return 0
+
+
+def _descendants_of(pid: int) -> list[int]:
+    """Children first."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *_descendants_of(int(child))]
+    return found
 
 
 def _processes_of(leader: int) -> list[tuple[int, str]]:
