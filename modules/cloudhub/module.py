@@ -182,11 +182,19 @@ class _Running:
             try:
                 again = await self._keyring.load()
             except (Unavailable, Refused) as trouble:
-                self._endpoint.waiting_for(f"its certificates in the API server: {trouble}")
+                self._cannot_load(str(trouble))
                 await asyncio.sleep(next(delays))
             else:
                 self._endpoint.ready()
                 return again
+
+    def _cannot_load(self, trouble: str) -> None:
+        """Who is open stays open, and ready: what is known still holds."""
+        self._fleet.counters["keyring_failures"] += 1
+        if self._open_since:
+            self._fleet.say("keyring", f"certificates and revocations are those of before: {trouble}")
+        else:
+            self._endpoint.waiting_for(f"its certificates in the API server: {trouble}")
 
     def _open(self) -> None:
         config, fleet = self._config, self._fleet

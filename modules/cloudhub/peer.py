@@ -61,7 +61,8 @@ class Peer(WSListener):
         """From when to when its certificate is good, in seconds since the epoch."""
         self.allowance = MOST_AT_ONCE
         """So many messages more are read before it must wait; the fleet refills it."""
-        self.heard_at = asyncio.get_running_loop().time()
+        self._clock = asyncio.get_running_loop().time  # asking for the loop costs a system call
+        self.heard_at = self._clock()
         self.unread_since = 0.0
         """When it stopped reading what we write; 0.0 while it reads."""
         self.refused = 0
@@ -114,7 +115,7 @@ class Peer(WSListener):
         self._fleet.arrived(self, transport.underlying_transport.get_extra_info("peercert"))
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        self.heard_at = asyncio.get_running_loop().time()
+        self.heard_at = self._clock()
         kind = frame.msg_type
         if self._transport is None:
             return
@@ -132,7 +133,7 @@ class Peer(WSListener):
         self._fleet.gone(self)
 
     def pause_writing(self) -> None:
-        self.unread_since = asyncio.get_running_loop().time()
+        self.unread_since = self._clock()
 
     def resume_writing(self) -> None:
         self.unread_since = 0.0
@@ -192,7 +193,7 @@ class Peer(WSListener):
     def _go_on(self) -> None:
         """It is read again, unless something else still holds it."""
         if not self.waits_for_us:
-            self.heard_at = asyncio.get_running_loop().time()
+            self.heard_at = self._clock()
             self._read(True)
 
     def _read(self, on: bool) -> None:

@@ -85,8 +85,8 @@ def _check(body: Upstream | Downstream, task: Task, route: Route) -> None:
         raise Refused(f"{what} carries a uid or an attempt that cannot be")
     if isinstance(body, TaskReport) and (len(body.results) > MOST_RESULTS or body.revision < 0):
         raise Refused(f"{what} carries more than {MOST_RESULTS} results, or a negative revision")
-    lasting = getattr(body, "lease_seconds", 0.0), getattr(body, "wait_seconds", 0.0)
-    if not all(math.isfinite(seconds) and seconds >= 0 for seconds in lasting):
+    seconds = getattr(body, "lease_seconds", None) or getattr(body, "wait_seconds", None) or 0.0
+    if not 0.0 <= seconds < math.inf:
         raise Refused(f"{what} carries a duration that cannot be")
 
 
