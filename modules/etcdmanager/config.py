@@ -1,9 +1,11 @@
 """Section `etcdmanager`: which etcd, with which certificates, how often, and who may act."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from beehive.config import Duration
-from beehive.errors import ConfigError, Problem
+from beehive.config import checked as judged
 
 
 class Config(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -55,35 +57,34 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
         """Which annotation names the member."""
         return self.name_annotation or f"{self.annotations}/node-name"
 
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Settings that do not fit each other."""
+        for url in (*self.endpoints, *((self.local_endpoint,) if self.local_endpoint else ())):
+            if not url.startswith(("https://", "http://")):
+                yield "endpoints", f'"{url}" is not a client URL of etcd; write one like https://10.0.0.1:2379'
+        if bool(self.cert_file) != bool(self.key_file):
+            yield "certFile", "certFile and keyFile belong together; give both or neither"
+        if self.cert_file and not self.ca_file:
+            yield "caFile", "a client certificate needs it; give the CA of the members' certificates"
+        if self.local_endpoint and not self.endpoints:
+            yield "localEndpoint", "needs endpoints; give it there too"
+        if not 0.05 <= self.probe_timeout <= 5:
+            yield "probeTimeout", "must be from 50ms to 5s, below etcd's own limit of 7s"
+        if self.period < 0.1:
+            yield "period", "must be at least 100ms"
+        if self.heartbeat < self.period:
+            yield "heartbeat", "must not be less than period"
+        if self.stall < self.period:
+            yield "stall", "must not be less than period"
+        if self.promotion_lag < 1:
+            yield "promotionLag", "must be at least 1"
+        if self.report and self.report.count("/") != 1:
+            yield "report", f'"{self.report}" is not NAMESPACE/NAME; write one like kubeedge/beehive-etcd'
+
 
 OWN_NAME = "metadata.name"
 
 
 def checked(config: Config) -> Config:
     """The same, if its settings fit each other. Raises ConfigError with all problems."""
-    problems = []
-
-    def wrong(field: str, text: str) -> None:
-        problems.append(Problem("setting", f"etcdmanager.{field}", text))
-
-    if bool(config.cert_file) != bool(config.key_file):
-        wrong("certFile", "certFile and keyFile belong together; give both or neither")
-    if config.cert_file and not config.ca_file:
-        wrong("caFile", "a client certificate needs it; give the CA of the members' certificates")
-    if config.local_endpoint and not config.endpoints:
-        wrong("localEndpoint", "needs endpoints; give it there too")
-    if not 0.05 <= config.probe_timeout <= 5:
-        wrong("probeTimeout", "must be from 50ms to 5s, below etcd's own limit of 7s")
-    if config.period < 0.1:
-        wrong("period", "must be at least 100ms")
-    if config.heartbeat < config.period:
-        wrong("heartbeat", "must not be less than period")
-    if config.stall < config.period:
-        wrong("stall", "must not be less than period")
-    if config.promotion_lag < 1:
-        wrong("promotionLag", "must be at least 1")
-    if config.report and config.report.count("/") != 1:
-        wrong("report", f'"{config.report}" is not NAMESPACE/NAME; write one like kubeedge/beehive-etcd')
-    if problems:
-        raise ConfigError("configuration", problems)
-    return config
+    return judged(config, "etcdmanager")

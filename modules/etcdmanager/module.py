@@ -72,7 +72,7 @@ class EtcdManager:
 
     async def _pass(self, endpoint: Endpoint) -> None:
         if not self._leads():
-            self._seen_at = None
+            self._seen_at, self.gauges = None, {}
             self._writer.forget()
             return
         now = asyncio.get_running_loop().time()

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from modules.etcdmanager.sight import Facts, Member, Seen, alarms, label, majority
 
+_TWO = "neither can be removed safely, for the order would hang and come true later; bring it back first"
+
 
 class Quorum(Struct, frozen=True):
     """How it stands."""
@@ -66,7 +68,8 @@ def why_not_add(seen: Seen, known: Facts, silent_before: frozenset[int]) -> str:
 def why_not_remove(member: Member, seen: Seen, known: Facts) -> str:
     """Empty: it may be removed for good. A living ghost counts as unhealthy here: nobody keeps it alive."""
     if not known.has_quorum:
-        return "the cluster has no live majority"
+        two = len(known.voters) == 2 and known.living_voters == 1
+        return f"of two voters one is dead: {_TWO}" if two else "the cluster has no live majority"
     if member.is_learner:
         return ""
     rest = [one for one in known.voters if one.id != member.id]
@@ -74,8 +77,6 @@ def why_not_remove(member: Member, seen: Seen, known: Facts) -> str:
         return "it is the only voter"
     named = nodes_of(seen)
     healthy = sum(one.id in known.alive and one.name in named for one in rest)
-    if len(known.voters) == 2 and len(known.alive & {one.id for one in known.voters}) < 2:
-        return "of two voters one is dead: neither can be removed safely, bring it back first"
     if healthy < majority(len(rest)):
         return f"of the {len(rest)} voters that would stay {healthy} are healthy, {majority(len(rest))} are needed"
     return ""

@@ -266,6 +266,9 @@ class TestReport:
                 "etcd_has_quorum": 1.0, "etcd_may_add_member": 0.0, "etcd_critical_nodes": 2, "etcd_term": 2,
                 "etcd_last_success_timestamp_seconds": START + 15,
             }  # fmt: skip
+            peers.publish(LeadershipChanged(until=0.0))
+            await asyncio.sleep(15)
+            assert module.gauges == {}
 
     async def test_each_bad_endpoint_is_named_in_one_log_line_and_in_the_report(
         self, world: World, cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
