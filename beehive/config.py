@@ -1,48 +1,30 @@
 """Configuration: YAML, environment and flags -> one strict Struct per module.
 
 All problems are reported at once, each with its line and path, so that one round mends them. A section is a Struct
-whose fields have defaults and docstrings; keys in files are written in camelCase (`rename="camel"`).
+whose fields have defaults and docstrings; keys in files are written in camelCase (`rename="camel"`). A section may have
+a method `problems()` that says which of its settings do not fit each other.
 """
 
-import difflib
-import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, TypeVar, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
-import yaml
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from beehive.errors import ConfigError, Problem
+from beehive.settings import Duration, Port, Reader, did_you_mean, is_struct
+
+__all__ = ["Duration", "Judged", "Port", "Source", "build", "checked", "environment_names", "load"]
 
 S = TypeVar("S", bound=Struct)
 
-Port = Annotated[int, Meta(ge=0, le=65535, title="a port; give 1 to 65535")]
-"""A TCP port; 0 asks the kernel for a free one."""
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+@runtime_checkable
+class Judged(Protocol):
+    """A section, or a group in it, whose settings must fit each other."""
 
-
-class Duration(float):
-    """Seconds; written with a unit: `250ms`, `30s`, `5m`, `1h`, `7d`."""
-
-    def spoken(self) -> str:
-        """As it is written in a file, in the largest unit of which it is a whole number."""
-        for unit in ("d", "h", "m", "s"):
-            if self >= _UNITS[unit] and self % _UNITS[unit] == 0:
-                return f"{int(self / _UNITS[unit])}{unit}"
-        return f"{float(self):g}s"
-
-    @classmethod
-    def parse(cls, value: object) -> "Duration":
-        """Raises ValueError with what to write instead."""
-        found = _DURATION.fullmatch(str(value)) if isinstance(value, str) else None
-        if found:
-            return cls(float(found[1]) * _UNITS[found[2]])
-        if isinstance(value, int | float) or (isinstance(value, str) and value.replace(".", "", 1).isdigit()):
-            raise ValueError(f'"{value}" has no unit; write {value}s')
-        raise ValueError(f'"{value}" is not a duration; write one like 30s, 5m or 1h')
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """(name of the setting in the file, what is wrong and what to write instead), for each that does not fit."""
 
 
 class Source(Struct, frozen=True):
@@ -61,20 +43,50 @@ def load(sections: Mapping[str, type[Struct]], source: Source, *, others: bool =
 
     Raises ConfigError that holds all problems.
     """
-    reader = _Reader()
-    root = reader.parse(source)
+    reader = Reader()
+    root = reader.parse(source.text)
     tree = reader.mapping(root, "") if root is not None else {}
-    for name, node in tree.items():
+    for name, (where, _) in tree.items():
         if name not in sections and not others:
-            reader.unknown(node, name, name, sections, "section")
+            reader.complain(where, name, f"no such section{did_you_mean(name, sections)}")
+    _complain_of_unknown_flags(sections, source, reader)
     loaded = {}
     for name, kind in sections.items():
         values = reader.struct(tree[name][1], kind, name) if name in tree else {}
         _override(values, kind, name, source, reader)
-        loaded[name] = values
+        loaded[name] = build(kind, values)
+    for name, section in loaded.items():
+        reader.problems += _misfits(section, name, reader)
     if reader.problems:
         raise ConfigError(source.name, reader.problems)
-    return {name: build(sections[name], values) for name, values in loaded.items()}
+    return loaded
+
+
+def checked(section: S, name: str) -> S:
+    """The same, if its settings fit each other: for one that was not loaded. Raises ConfigError with all problems."""
+    problems = list(_misfits(section, name, Reader()))
+    if problems:
+        raise ConfigError("the configuration", problems)
+    return section
+
+
+def _misfits(section: Any, path: str, reader: Reader) -> Iterator[Problem]:
+    """What a section and its groups say of themselves, but not of a setting that is wrong already."""
+    if isinstance(section, Judged):
+        for name, text in section.problems():
+            full = f"{path}.{name}"
+            if all(problem.path != full for problem in reader.problems):
+                yield Problem(reader.lines.get(full) or reader.lines.get(path) or "default", full, text)
+    for field in msgspec.structs.fields(section):
+        if is_struct(field.type):
+            yield from _misfits(getattr(section, field.name), f"{path}.{field.encode_name}", reader)
+
+
+def _complain_of_unknown_flags(sections: Mapping[str, type[Struct]], source: Source, reader: Reader) -> None:
+    known = {path for name, kind in sections.items() for path, _ in _leaves(kind, name)}
+    for path in source.flags:
+        if path not in known:
+            reader.complain("flag", path, f"no such setting{did_you_mean(path, known)}")
 
 
 def build(kind: type[S], values: Mapping[str, Any]) -> S:
@@ -82,7 +94,7 @@ def build(kind: type[S], values: Mapping[str, Any]) -> S:
     made = {}
     for field in msgspec.structs.fields(kind):
         value = values.get(field.encode_name, msgspec.UNSET)
-        if isinstance(value, Mapping) and _is_struct(field.type):
+        if isinstance(value, Mapping) and is_struct(field.type):
             value = build(field.type, value)
         if value is not msgspec.UNSET:
             made[field.name] = value
@@ -97,122 +109,21 @@ def environment_names(kind: type[Struct], section: str) -> dict[str, str]:
 def _leaves(kind: type[Struct], path: str) -> Iterator[tuple[str, Any]]:
     for field in msgspec.structs.fields(kind):
         below = f"{path}.{field.encode_name}"
-        if _is_struct(field.type):
+        if is_struct(field.type):
             yield from _leaves(field.type, below)
         else:
             yield below, field.type
 
 
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
-
-
-def _override(values: dict[str, Any], kind: type[Struct], section: str, source: Source, reader: "_Reader") -> None:
+def _override(values: dict[str, Any], kind: type[Struct], section: str, source: Source, reader: Reader) -> None:
     leaves = dict(_leaves(kind, section))
     said = [(name, path, source.environment[name]) for name, path in environment_names(kind, section).items()
             if name in source.environment]  # fmt: skip
-    for path, text in source.flags.items():
-        if path in leaves:
-            said.append((f"--{path}", path, text))
-        elif path.partition(".")[0] == section:
-            reader.problems.append(Problem("flag", path, f"no such setting{_did_you_mean(path, leaves)}"))
+    said += [(f"--{path}", path, text) for path, text in source.flags.items() if path in leaves]
     for where, path, text in said:
-        value = reader.leaf(yaml.safe_load(text), leaves[path], where, path)
+        value = reader.text(text, leaves[path], where, path)
         inner = values
         *middle, last = path.split(".")[1:]
         for key in middle:
             inner = inner.setdefault(key, {})
         inner[last] = value
-
-
-def _did_you_mean(word: str, known: Mapping[str, Any] | list[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-class _Reader:
-    """Walks PyYAML's node tree, which still knows the lines."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def parse(self, source: Source) -> yaml.Node | None:
-        try:
-            return yaml.compose(source.text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            where = f"line {mark.line + 1}" if mark else "file"
-            self.problems.append(Problem(where, "", f"not YAML: {error.problem or error.context}"))
-        except yaml.YAMLError as error:
-            self.problems.append(Problem("file", "", f"not YAML: {error}"))
-        return None
-
-    def mapping(self, node: yaml.Node, path: str) -> dict[str, tuple[int, yaml.Node]]:
-        if not isinstance(node, yaml.MappingNode):
-            if not (isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")):
-                self.problems.append(Problem(_line(node), path, "expected settings below it, one `name: value` a line"))
-            return {}
-        found: dict[str, tuple[int, yaml.Node]] = {}
-        for key, value in node.value:
-            if key.value in found:
-                first = found[key.value][0]
-                text = f"stands twice, first in line {first}; take one away"
-                self.problems.append(Problem(_line(key), _join(path, key.value), text))
-            found[str(key.value)] = (key.start_mark.line + 1, value)
-        return found
-
-    def unknown(self, found: tuple[int, yaml.Node], path: str, name: str, known: Mapping[str, Any], what: str) -> None:
-        self.problems.append(Problem(f"line {found[0]}", path, f"no such {what}{_did_you_mean(name, known)}"))
-
-    def struct(self, node: yaml.Node, kind: type[Struct], path: str) -> dict[str, Any]:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-        values: dict[str, Any] = {}
-        for name, (line, below) in self.mapping(node, path).items():
-            field = fields.get(name)
-            if field is None:
-                self.unknown((line, below), _join(path, name), name, fields, "setting")
-            elif _is_struct(field.type):
-                values[name] = self.struct(below, field.type, _join(path, name))
-            else:
-                loader = yaml.SafeLoader("")
-                try:
-                    plain = loader.construct_object(below, deep=True)
-                except yaml.YAMLError as error:
-                    self.problems.append(Problem(f"line {line}", _join(path, name), f"cannot be read: {error}"))
-                    continue
-                values[name] = self.leaf(plain, field.type, f"line {line}", _join(path, name))
-        return values
-
-    def leaf(self, value: object, kind: Any, where: str, path: str) -> Any:
-        try:
-            return msgspec.convert(value, kind, dec_hook=_convert_own)
-        except (msgspec.ValidationError, ValueError) as error:
-            self.problems.append(Problem(where, path, _explain(value, kind, error)))
-            return msgspec.UNSET
-
-
-def _convert_own(kind: type, value: object) -> object:
-    if kind is Duration:
-        return Duration.parse(value)
-    raise TypeError(f"a setting cannot have the type {kind}")
-
-
-def _explain(value: object, kind: Any, error: Exception) -> str:
-    if get_origin(kind) is Annotated:
-        for meta in kind.__metadata__:
-            if isinstance(meta, Meta) and meta.title:
-                return f"{value} is not {meta.title}"
-    text = str(error).partition(" - at `$`")[0]
-    return text if "has no unit" in text or "duration" in text else f"{value!r} does not fit: {_lower(text)}"
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _line(node: yaml.Node) -> str:
-    return f"line {node.start_mark.line + 1}"

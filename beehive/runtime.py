@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -43,9 +43,9 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
 
     data: str = "/var/lib/beehive"
     """Directory of the journals and of what this process writes about itself."""
-    log_format: str = "text"
+    log_format: Literal["text", "json"] = "text"
     """`text` or `json`."""
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     """`debug`, `info`, `warning` or `error`."""
     blocked_after: Duration = Duration(2)
     """The event loop stands still for so long: the log says which module holds it, and where."""

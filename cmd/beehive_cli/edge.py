@@ -64,7 +64,10 @@ def revoked(file: str | None) -> None:
 def _token(file: Path | None) -> str:
     """Never from the command line, where every process could read it."""
     if file is not None:
-        return file.read_text(encoding="utf-8").strip()
+        try:
+            return file.read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError:
+            raise Refused(f"{file} holds no join token: it is not text. Make one: beehive token create") from None
     if "BEEHIVE_JOIN_TOKEN" in os.environ:
         return os.environ["BEEHIVE_JOIN_TOKEN"].strip()
     raise Refused("A join token is needed: --token-file FILE, or $BEEHIVE_JOIN_TOKEN. Make one: beehive token create")

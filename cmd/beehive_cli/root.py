@@ -67,7 +67,7 @@ def _one_of(known: Callable[[], Sequence[str]], what: str) -> Callable[..., Any]
     """A click callback that refuses other words, and names the nearest right one."""
 
     def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-        for word in (value or "").split(",") if value else ():
+        for word in value.split(",") if value is not None else ():
             if word not in known():
                 raise click.BadParameter(f'"{word}" is not a {what}{_nearest(word, known())}')
         return value
@@ -118,7 +118,7 @@ def beehive(
     from beehive_cli.serve import serve  # noqa: PLC0415
 
     overrides = {"runtime.logFormat": log_format} if log_format else {}
-    serve(mode, file, (modules or "").split(",") if modules else [], {**overrides, **_pairs(settings)}, trace)
+    serve(mode, file, modules.split(",") if modules else [], {**overrides, **_pairs(settings)}, trace)
 
 
 def _pairs(settings: Sequence[str]) -> dict[str, str]:

@@ -146,7 +146,7 @@ class _Running:
 
     def _look(self) -> None:
         if self._opening is not None and not self._fleet.leads():
-            self._close("another process leads now")
+            self._close("this process does not lead now")
         now = self._clock()
         if now >= self._next_sweep:
             self._next_sweep = now + min(1.0, self._config.keepalive / 4)

@@ -25,7 +25,8 @@ _UNCUT = 1000
 def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
     """Set the scene up, play it, tell how it ended: 0 when every host runs a complete version and the job ended so."""
     scene = SCENES[scene_name]
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     with _directory() as directory, running(directory) as cluster:
         stage = Stage(scene, directory, cluster)
         try:
@@ -110,5 +111,5 @@ def _directory() -> Iterator[Path]:
 
 
 def _stop(number: int, _: object) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: everything that it started is ended first."""
+    """SIGTERM, or a terminal that closes, ends the demo as Ctrl-C does: all that it started is ended first."""
     raise SystemExit(128 + number)

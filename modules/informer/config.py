@@ -1,9 +1,12 @@
 """Settings of the informer."""
 
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
 from msgspec import Struct
 
 from beehive.config import Duration
-from beehive.errors import ConfigError, Problem
+from beehive.config import checked as judged
 
 
 class Lease(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -19,6 +22,13 @@ class Lease(Struct, frozen=True, kw_only=True, rename="camel"):
     """The holder stops writing when it could not renew for this long; less than `duration`. Default 10s."""
     retry_period: Duration = Duration(2)
     """Time between two looks at the Lease, and between two renewals. Default 2s."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Settings that do not fit each other."""
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            yield "duration", "retryPeriod must be less than renewDeadline, and that less than duration"
+        if self.duration < 1:
+            yield "duration", "must be at least 1s"
 
 
 class Config(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -54,25 +64,30 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     writes: int = 64
     """Writes to Nodes in flight at once."""
 
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Settings that do not fit each other."""
+        if self.server and self.kubeconfig:
+            yield "server", "give server or kubeconfig, not both"
+        if self.server and not _is_url(self.server):
+            yield "server", f'"{self.server}" is not the URL of an API server; write one like https://10.0.0.1:6443'
+        if (self.token_file or self.ca_file) and not self.server:
+            yield "server", "tokenFile and caFile need it; give the URL"
+        if self.writes < 1:
+            yield "writes", "must be at least 1"
+        for name in ("request_timeout", "list_timeout", "watch_timeout"):
+            if getattr(self, name) < 0.1:
+                first, _, second = name.partition("_")
+                yield f"{first}{second.title()}", "must be at least 100ms"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
 
 def checked(config: Config) -> Config:
     """The same, if its settings fit each other. Raises ConfigError with all problems."""
-    terms, problems = config.lease, []
-    if not 0 < terms.retry_period < terms.renew_deadline < terms.duration:
-        text = "retryPeriod must be less than renewDeadline, and that less than duration"
-        problems.append(Problem("setting", "informer.lease", text))
-    if terms.duration < 1:
-        problems.append(Problem("setting", "informer.lease.duration", "must be at least 1s"))
-    if config.server and config.kubeconfig:
-        problems.append(Problem("setting", "informer.server", "give server or kubeconfig, not both"))
-    if (config.token_file or config.ca_file) and not config.server:
-        problems.append(Problem("setting", "informer.server", "tokenFile and caFile need it; give the URL"))
-    if config.writes < 1:
-        problems.append(Problem("setting", "informer.writes", "must be at least 1"))
-    for name in ("request_timeout", "list_timeout", "watch_timeout"):
-        if getattr(config, name) < 0.1:
-            first, _, second = name.partition("_")
-            problems.append(Problem("setting", f"informer.{first}{second.title()}", "must be at least 100ms"))
-    if problems:
-        raise ConfigError("configuration", problems)
-    return config
+    return judged(config, "informer")

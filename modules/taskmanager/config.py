@@ -1,6 +1,8 @@
 """Settings of the section `taskmanager`: `cloud` counts in mode cloud, `edge` in mode edge."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from beehive.config import Duration
 
@@ -13,7 +15,7 @@ class CloudConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     flush: Duration = Duration(1)
     """The shortest time in which a job earns one more status write, and the longest that reports are gathered;
     default 1s."""
-    burst: int = 3
+    burst: Annotated[int, Meta(ge=1, title="a number of writes; give 1 or more")] = 3
     """Status writes that a job may make in quick succession before it must earn them; default 3."""
     retry_first: Duration = Duration(1)
     """Pause after the API server was away; doubles up to `retryCap`; default 1s."""
@@ -21,7 +23,7 @@ class CloudConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     """The longest pause between tries while the API server is away; default 30s."""
     ask_timeout: Duration = Duration(30)
     """How long an answer from the API server is waited for; default 30s."""
-    cordons_at_once: int = 64
+    cordons_at_once: Annotated[int, Meta(ge=1, title="a number of patches; give 1 or more")] = 64
     """Node patches under way at the same time; default 64."""
 
 

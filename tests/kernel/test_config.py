@@ -1,6 +1,6 @@
 """Configuration: strict, every problem at once, each with its line and path."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -133,6 +133,61 @@ def test_every_setting_has_a_variable() -> None:
         "BEEHIVE_HUB_NAMES": "hub.names",
         "BEEHIVE_HUB_OPEN": "hub.open",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("? [a, b]\n: 1", ("line 1", "", "a list or a mapping cannot be a name")),
+        ("tasks: {version: 2026-13-45}", ("line 1", "tasks.version", "cannot be read: month must be in 1..12")),
+        ("hub: {websocket: {port: !!int abc}}", ("line 1", "hub.websocket.port", "cannot be read: invalid literal")),
+        ("[" * 3000, ("file", "", "not YAML that can be read: nested too deeply")),
+    ],
+)
+def test_what_yaml_itself_cannot_make_a_value_of_is_a_problem(text: str, said: tuple[str, str, str]) -> None:
+    where, path, sentence = problems(text)[0]
+    assert (where, path) == said[:2]
+    assert sentence.startswith(said[2])
+
+
+@pytest.mark.parametrize("value", ["{", "[x", "2026-13-45", "&a *b", "\t", "!!binary x"])
+def test_a_flag_or_a_variable_that_is_no_yaml_is_a_problem(value: str) -> None:
+    found = problems("", flags={"hub.websocket.port": value}, environment={"BEEHIVE_TASKS_FLUSH": value})
+    assert sorted(problem[1] for problem in found) == ["hub.websocket.port", "tasks.flush"]
+
+
+def test_a_flag_of_a_section_that_nobody_has_is_a_problem() -> None:
+    assert problems("", flags={"hb.websocket.port": "1"}) == [
+        ("flag", "hb.websocket.port", "no such setting; did you mean hub.websocket.port?")
+    ]
+
+
+class Lease(Struct, frozen=True, rename="camel"):
+    duration: Duration = Duration(15)
+    renew_after: Duration = Duration(10)
+
+    def problems(self) -> list[tuple[str, str]]:
+        return [("renewAfter", "must be less than duration")] if self.renew_after >= self.duration else []
+
+
+class Api(Struct, frozen=True, rename="camel"):
+    lease: Lease = Lease()
+    level: Literal["low", "high"] = "low"
+
+
+def test_settings_that_do_not_fit_each_other_are_said_with_the_rest() -> None:
+    text = "api:\n  level: loud\n  lease:\n    renewAfter: 20s\n"
+    with pytest.raises(ConfigError) as caught:
+        load({"api": Api}, Source("cloud.yaml", text))
+    assert [tuple(problem) for problem in caught.value.problems] == [
+        ("line 2", "api.level", "'loud' is not one of low, high"),
+        ("line 4", "api.lease.renewAfter", "must be less than duration"),
+    ]
+
+
+def test_a_misfit_that_the_defaults_have_part_in_names_what_was_set() -> None:
+    with pytest.raises(ConfigError, match=r"line 2 +api\.lease\.renewAfter: must be less than duration"):
+        load({"api": Api}, Source("cloud.yaml", "api:\n  lease: {duration: 5s}\n"))
 
 
 @given(st.text(max_size=200))

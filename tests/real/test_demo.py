@@ -64,7 +64,7 @@ def test_a_bad_rollout_stops_itself(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_person_who_stops_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
     with subprocess.Popen(

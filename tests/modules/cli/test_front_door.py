@@ -20,6 +20,7 @@ TOP = Path(__file__).resolve().parents[3]
         (["--mode", "clod"], '"clod" is not a mode. Did you mean cloud?'),
         (["--mode", "both"], '"both" is not a mode. There is cloud, edge.'),
         (["--mode", "cloud", "--modules", "informer,cloudhubb"], '"cloudhubb" is not a module. Did you mean cloudhub?'),
+        (["--mode", "cloud", "--modules", ""], '"" is not a module.'),
         (["--mdoe", "cloud"], "--mode"),
         (["dmo"], '"dmo" is not a command. Did you mean demo?'),
         (["--mode", "cloud", "--set", "nonsense"], '"nonsense" is not PATH=VALUE'),
@@ -64,6 +65,36 @@ def test_a_wrong_configuration_prints_all_problems_and_exits_with_78(
         '  line 4   taskmanager.cloud.flush: "1" has no unit; write 1s',
         "  line 5   cloudub: no such section; did you mean cloudhub?",
     ]
+
+
+@pytest.mark.parametrize("value", ["{", "[x", "2026-13-45"])
+def test_a_value_that_cannot_be_read_is_a_problem_of_the_configuration(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--mode", "cloud", "--set", f"cloudhub.websocket.port={value}", "--set", "hb.x=1"]) == EXIT_CONFIG
+    shown = capsys.readouterr().err
+    assert "cloudhub.websocket.port: " in shown
+    assert "hb.x: no such setting" in shown
+    assert "Traceback" not in shown
+
+
+def test_config_check_says_what_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text(
+        "runtime: {logLevel: loud}\ninformer:\n  lease: {duration: 1s, renewDeadline: 5s, retryPeriod: 9s}\n"
+        "etcdmanager: {endpoints: [zzz]}\ntaskmanager: {cloud: {burst: 0}}\n"
+    )
+    assert run(["config", "check", str(file)]) == EXIT_CONFIG
+    assert [line.split(":")[0].split()[-1] for line in capsys.readouterr().err.splitlines()[1:]] == [
+        "runtime.logLevel", "informer.lease.duration", "etcdmanager.endpoints", "taskmanager.cloud.burst",
+    ]  # fmt: skip
+
+
+def test_a_token_file_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"\xff\xfe\x00")
+    assert run(["edge", "join", "--cloud", "https://127.0.0.1:1", "--token-file", str(file)]) == EXIT_FAILED
+    assert "it is not text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["--mode", "edge", "--config"], ["config", "check"], ["config", "show"]])

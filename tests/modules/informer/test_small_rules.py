@@ -56,7 +56,7 @@ def test_settings_that_do_not_fit_are_refused(config: Config, said: str) -> None
 
 def test_all_problems_come_at_once() -> None:
     with pytest.raises(ConfigError, match="2 problems"):
-        checked(Config(server="a", kubeconfig="b", writes=0))
+        checked(Config(server="http://a", kubeconfig="b", writes=0))
 
 
 # ---- where the API server is ---------------------------------------------------------------------------------------
