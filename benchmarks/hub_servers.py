@@ -20,6 +20,7 @@ from aiohttp import web
 from websockets.asyncio.server import ServerConnection, serve
 
 from beehive.bus import Bus
+from beehive.config import Duration
 from beehive.journal import Journal
 from beehive.message import Lagged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Tell
@@ -82,7 +83,8 @@ class Ours:
             "beehive-hub": {"cloudcoredata": keys.server.certificate, "cloudcorekeydata": keys.server.key},
         }
         here = {"address": "127.0.0.1", "port": 0}
-        config = Config(websocket=Websocket(**here), https=Https(**here))  # type: ignore[arg-type]
+        still = Duration(3600)  # the nodes of a measurement say nothing of their own
+        config = Config(websocket=Websocket(**here), https=Https(**here), keepalive=still)  # type: ignore[arg-type]
         self.hub = CloudHub(config, World(), Journal(directory / "journal"))
         said = (Heard, NodeOnline, NodeOffline, GetSecret, PutSecret, ListNodes, Lagged)
         sends = (Tell, Answer, LeadershipChanged, SecretChanged, Draining)
