@@ -5,7 +5,7 @@ from msgspec import Struct
 Strings = dict[str, str]
 
 
-class ObjectMeta(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ObjectMeta(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """The part of metav1.ObjectMeta that rules look at."""
 
     name: str = ""
@@ -21,7 +21,7 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     finalizers: tuple[str, ...] | None = None
 
 
-class Condition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Condition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """metav1.Condition: the transition time moves only when the status flips."""
 
     type: str
@@ -38,7 +38,7 @@ class Condition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     """Generation of the spec that it speaks of."""
 
 
-class Status(Struct, frozen=True, kw_only=True, rename="camel"):
+class Status(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """metav1.Status: how the API server refuses."""
 
     code: int = 0
@@ -47,14 +47,14 @@ class Status(Struct, frozen=True, kw_only=True, rename="camel"):
     details: "StatusDetails | None" = None
 
 
-class StatusDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+class StatusDetails(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """More about a refusal; a schema violation has causes, a failed JSON Patch test has none (libraries.md trap 23)."""
 
     causes: tuple["StatusCause", ...] | None = None
     retry_after_seconds: int = 0
 
 
-class StatusCause(Struct, frozen=True, kw_only=True, rename="camel"):
+class StatusCause(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """One field that was refused."""
 
     field: str = ""

@@ -15,11 +15,11 @@ KEEP_CORDONED = "beehive/keep-cordoned"
 """Annotation by which an operator asks us to leave the node cordoned."""
 
 
-class NodeSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class NodeSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     unschedulable: bool = False
 
 
-class NodeCondition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class NodeCondition(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """v1.NodeCondition: unlike metav1.Condition it has a heartbeat and no generation."""
 
     type: str
@@ -30,17 +30,17 @@ class NodeCondition(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     last_transition_time: str | None = None
 
 
-class NodeInfo(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class NodeInfo(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     kubelet_version: str = ""
     architecture: str = ""
 
 
-class NodeStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class NodeStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     conditions: tuple[NodeCondition, ...] | None = None
     node_info: NodeInfo = NodeInfo()
 
 
-class Node(Struct, frozen=True, kw_only=True, rename="camel"):
+class Node(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The pruned Node that the informer keeps."""
 
     metadata: ObjectMeta
@@ -48,7 +48,7 @@ class Node(Struct, frozen=True, kw_only=True, rename="camel"):
     status: NodeStatus = NodeStatus()
 
 
-class Cordon(Struct, frozen=True, kw_only=True, rename="camel"):
+class Cordon(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Why we cordoned a node, and what it was before; the value of the annotation CORDON."""
 
     job: str
