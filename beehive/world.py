@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -22,7 +23,13 @@ class World(Struct, frozen=True):
 
 def rfc3339(seconds: float) -> str:
     """Kubernetes' spelling of a time: UTC, whole seconds, `Z` (spec/kubeedge.md 11.4)."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _spelled(int(seconds))
+
+
+@lru_cache(maxsize=256)
+def _spelled(seconds: int) -> str:
+    """The same second is spelled for thousands of nodes."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def from_rfc3339(text: str) -> float:

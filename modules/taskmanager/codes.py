@@ -55,6 +55,8 @@ def is_own_word(phase: str, code: str) -> bool:
 
 def sentence(text: str, longest: int = LONGEST_REASON) -> str:
     """A text from outside in one line of at most `longest` characters."""
+    if not text:
+        return ""
     line = _CONTROL.sub(" ", text).strip()
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 

@@ -6,6 +6,8 @@ was closed without the node's word, and by a later revision when the node itself
 `since` is not touched: it is when the change is written, which the plan knows.
 """
 
+from functools import lru_cache
+
 import msgspec
 
 from beehive.api.nodeupgradejob import (
@@ -28,6 +30,7 @@ LEGACY_ATTEMPT = -1
 """A real EdgeCore knows no attempts: its report counts for the entry in flight (product.md 4)."""
 _ACTIONS = (CHECK, WAITING_CONFIRMATION, BACK_UP, UPGRADE, ROLL_BACK)
 _MOST_RESULTS = 16
+_LONGEST_TIME = 40
 _LONGEST_WAIT = 7 * 86400
 _MOST_REVISION = 2**62
 _replace = msgspec.structs.replace
@@ -58,12 +61,19 @@ def flow_of(results: tuple[ActionResult, ...]) -> tuple[ActionResult, ...]:
 
 
 def _clean(one: ActionResult) -> ActionResult:
-    try:
-        time = rfc3339(from_rfc3339(one.time))
-    except (ValueError, OverflowError, OSError):
-        time = ""
     status = "True" if one.status == "True" else "False"
-    return ActionResult(action=one.action, status=status, reason=codes.sentence(one.reason), time=time)
+    return ActionResult(action=one.action, status=status, reason=codes.sentence(one.reason), time=_time(one.time))
+
+
+@lru_cache(maxsize=4096)
+def _time(text: str) -> str:
+    """In whole seconds, or empty; the nodes of a wave say the same ones."""
+    if len(text) > _LONGEST_TIME:
+        return ""
+    try:
+        return rfc3339(from_rfc3339(text))
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _closed_by_node(entry: NodeEntry) -> bool:

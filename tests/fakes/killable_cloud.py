@@ -31,14 +31,22 @@ from tests.fakes.memory_api import MemoryClient
 from tests.fakes.wire import MemoryHub, Wire
 
 ADDRESS = "http://127.0.0.1:1"
-_WORK, _REPEAT = 3.0, 5.0
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How quickly everything goes, in seconds."""
+
+    work: float = 3.0
+    repeat: float = 5.0
+    look: float = 0.5
+    flush: float = 1.0
 
 
 class ScriptedHost:
     """Runs an attempt once, and repeats its last word until it is acknowledged."""
 
-    def __init__(self, node: str, wire_: Wire, fails: bool) -> None:
-        self.node, self.wire, self.fails = node, wire_, fails
+    def __init__(self, node: str, wire_: Wire, fails: bool, pace: Pace) -> None:
+        self.node, self.wire, self.fails, self.pace = node, wire_, fails, pace
         self.epoch = 0
         self.runs: list[str] = []
         self.said: dict[tuple[str, int], TaskReport] = {}
@@ -69,7 +77,7 @@ class ScriptedHost:
             self.runs.append(f"{key[0]}#{key[1]}")
             self.running = True
             self.on_run()
-            asyncio.get_running_loop().call_later(_WORK, self._end, key, job)
+            asyncio.get_running_loop().call_later(self.pace.work, self._end, key, job)
 
     def _end(self, key: tuple[str, int], job: str) -> None:
         make = rolled_back if self.fails else success
@@ -85,7 +93,7 @@ class ScriptedHost:
         if hub and self.epoch:
             for key in self.unseen:
                 hub.hear(self.node, self.epoch, wire.to_cloud(self.said[key], self.node, "m", world.now()))
-        asyncio.get_running_loop().call_later(_REPEAT, self._repeat)
+        asyncio.get_running_loop().call_later(self.pace.repeat, self._repeat)
 
 
 class Deeds:
@@ -136,17 +144,15 @@ class KillableHub(MemoryHub):
 class Theatre:
     """The API server, the hosts, and one cloud after another."""
 
-    def __init__(self, world: World, nodes: tuple[str, ...], failing: tuple[str, ...] = ()) -> None:
-        self.world = world
+    def __init__(
+        self, world: World, nodes: tuple[str, ...], failing: tuple[str, ...] = (), pace: Pace | None = None
+    ) -> None:
+        self.world, self.pace = world, pace or Pace()
         self.wire = Wire(world)
-        self.hosts = {node: ScriptedHost(node, self.wire, node in failing) for node in nodes}
+        self.hosts = {node: ScriptedHost(node, self.wire, node in failing, self.pace) for node in nodes}
         self.wire.uplinks.update(self.hosts)  # type: ignore[arg-type]
-        kinds = [*builtin.KINDS, *(from_crd(one) for one in [crd()])]
-        application = Application(kinds, 20_000, 60.0, "", lambda: _moment(world))
-        for name in ("default", "kubeedge"):
-            application.make_namespace(name)
-        self.application = application.asgi()
-        self.admin = MemoryClient(Connection(Config(server=ADDRESS)), 30.0, self.application, _plainly)
+        self.reach = Config(server=ADDRESS)
+        self.admin = self._open()
         self.lives = 0
         self.most_running = 0
         for host in self.hosts.values():
@@ -154,6 +160,19 @@ class Theatre:
 
     def _count(self) -> None:
         self.most_running = max(self.most_running, sum(host.running for host in self.hosts.values()))
+
+    def _open(self) -> Client:
+        """The API server, in memory; the admin's way to it."""
+        kinds = [*builtin.KINDS, *(from_crd(one) for one in [crd()])]
+        application = Application(kinds, 20_000, 60.0, "", lambda: datetime.fromtimestamp(self.world.now(), UTC))
+        for name in ("default", "kubeedge"):
+            application.make_namespace(name)
+        self.application = application.asgi()
+        return MemoryClient(Connection(self.reach), 30.0, self.application, _plainly)
+
+    def client_of(self, deeds: Deeds) -> Callable[[Connection, float], Client]:
+        """How a cloud reaches it."""
+        return lambda connection, timeout: MemoryClient(connection, timeout, self.application, deeds.request)
 
     async def furnish(self, **spec: Any) -> None:
         """The nodes and the job."""
@@ -174,15 +193,12 @@ class Theatre:
     async def life(self, deeds: Deeds, limit: float = 900.0) -> bool:
         """One cloud, until it is killed or the job is over. True: the job is over."""
         self.lives += 1
-        lease = Lease(identity=f"life-{self.lives}", duration=Duration(15))
-        config = Config(server=ADDRESS, lease=lease, watch_timeout=Duration(30))
-
-        def client(connection: Connection, timeout: float) -> Client:
-            return MemoryClient(connection, timeout, self.application, deeds.request)
-
+        lease = Lease(identity=f"life-{self.lives}", retry_period=Duration(self.pace.look))
+        config = msgspec.structs.replace(self.reach, lease=lease, watch_timeout=Duration(30))
+        planner = CloudConfig(flush=Duration(self.pace.flush))
         modules: dict[str, Any] = {
-            "informer": Informer(config, self.world, client),
-            "taskmanager": CloudTaskManager(CloudConfig(), self.world),
+            "informer": Informer(config, self.world, self.client_of(deeds)),
+            "taskmanager": CloudTaskManager(planner, self.world),
             "cloudhub": KillableHub(self.wire, deeds),
         }
         side = Side("cloud", modules, self.world, None)
@@ -194,7 +210,7 @@ class Theatre:
                 if await self.is_over():
                     return True
                 assert self.world.now() < end, f"not over: {await self.get(f'{JOBS}/north')}"
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(self.pace.look)
             return False
         finally:
             await side.kill()
@@ -215,7 +231,3 @@ class Theatre:
 
 async def _plainly(_method: str, _path: str, carry_out: Callable[[], Awaitable[None]]) -> None:
     await carry_out()
-
-
-def _moment(world: World) -> Any:
-    return datetime.fromtimestamp(world.now(), UTC)

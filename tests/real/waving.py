@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,12 @@ class Field:
 
     # ---- processes ---------------------------------------------------------------------------------------------
 
-    def add_cloud(self, url: str = "", **sections: Any) -> Cloud:
+    def add_cloud(self, url: str = "", lease: Mapping[str, str] = QUICK, **sections: Any) -> Cloud:
         """A replica, not started yet; `url` when it goes through a proxy."""
         reach = {"server": url or self.server.url, "tokenFile": str(self.directory / "token")}
         if not url:
             reach["caFile"] = str(self.server.ca_file)
-        informer = {**reach, "lease": {**QUICK, "identity": f"replica-{len(self.clouds)}"}}
+        informer = {**reach, "lease": {**lease, "identity": f"replica-{len(self.clouds)}"}}
         cloud = Cloud(self.directory / f"cloud-{len(self.clouds)}", informer, **sections)
         self.clouds.append(cloud)
         return cloud

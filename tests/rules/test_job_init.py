@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from beehive.api.meta import condition
-from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, SelectorRequirement
+from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, RegistryAPI, SelectorRequirement
 from beehive.api.selection import matches
 from beehive.world import rfc3339
 from tests.fakes.jobs import NEW, OLD, START, a_job, a_node, nodes, phases, with_spec
 from tests.rules.planning import planned, settled, written
 
+REGISTRY = RegistryAPI(host="registry.example.org", token="t")
 WORLD = {
     "old": a_node("old"),
     "new": a_node("new", f"v1.30.7-kubeedge-{NEW}"),
@@ -87,6 +88,7 @@ def test_job_that_selects_nothing_completes_and_says_so() -> None:
         ({"upgrade_tool": "../../bin/sh"}, "upgradeTool"),
         ({"check_items": ("cpu", "gpu")}, "checkItems"),
         ({"image_digest_gatter": ImageDigests(amd64="sha256:short")}, "imageDigestGatter"),
+        ({"image_digest_gatter": ImageDigests(registry_api=REGISTRY)}, "looks up no digests"),
         ({"label_selector": LabelSelector()}, "LabelSelector"),
         ({"timeout_seconds": -1}, "timeoutSeconds"),
     ],
@@ -102,6 +104,11 @@ def test_invalid_job_fails_at_once_and_says_why(spec: dict[str, Any], part: str)
     failed = condition(job.status.conditions or (), "Failed")
     assert failed is not None
     assert failed.status == "True", "kubectl wait --for=condition=Failed ends"
+
+
+def test_pins_beside_a_registry_are_what_counts() -> None:
+    pins = ImageDigests(amd64=f"sha256:{'a' * 64}", registry_api=REGISTRY)
+    assert settled(a_job("old", image_digest_gatter=pins), nodes=WORLD).status.phase == "InProgress"
 
 
 def test_job_without_nodes_is_invalid() -> None:

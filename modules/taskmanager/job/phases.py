@@ -23,6 +23,7 @@ from beehive.api.nodeupgradejob import (
     JobStatus,
     NodeEntry,
     NodeUpgradeJob,
+    NodeUpgradeJobSpec,
 )
 from beehive.api.selection import selected
 from beehive.api.size import fits
@@ -51,7 +52,7 @@ def next_status(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
 
 
 def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
-    wrong = problems(job.spec)
+    wrong = problems(job.spec) or _beyond_us(job.spec)
     names = () if wrong else selected(job.spec, scene.nodes)
     if not wrong and not fits(beside(job), names):
         wrong = [f"the status of {len(names)} nodes would not fit into one object; make several jobs"]
@@ -67,6 +68,17 @@ def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
     status = counted(begun, _fitted(job, entries, entries))
     status = _replace(status, conditions=accepted(job, status, (), scene.now))
     return _replace(status, conditions=conditions(job, status, scene.now))
+
+
+def _beyond_us(spec: NodeUpgradeJobSpec) -> list[str]:
+    """What may be asked for and is not done: a pin that nobody looks up must not turn into no pin at all."""
+    pins = spec.image_digest_gatter
+    if pins is None or pins.registry_api is None or pins.by_architecture():
+        return []
+    return [
+        "spec.imageDigestGatter.registryAPI: this version looks up no digests; "
+        "write the digests themselves under amd64, arm64 or digests"
+    ]
 
 
 def _refused(job: NodeUpgradeJob, status: JobStatus, wrong: Sequence[str], now: float) -> JobStatus:
