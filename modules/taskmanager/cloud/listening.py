@@ -77,9 +77,11 @@ class Listening:
             await self.check_pace(heard, said, desk)
 
     def _desk(self, said: TaskReport | Hello) -> JobDesk | None:
-        if said.attempt == LEGACY_ATTEMPT and isinstance(said, TaskReport):
+        """The job that it is about. Name and uid must belong together, or it is about none (product.md 4)."""
+        if said.attempt == LEGACY_ATTEMPT and not said.uid and isinstance(said, TaskReport):
             return self._books.named(said.job)
-        return self._books.desks.get(said.uid)
+        desk = self._books.desks.get(said.uid)
+        return desk if desk is not None and desk.job.metadata.name == said.job else None
 
     # ---- jobs that we do not know ------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from beehive.message import Envelope, Lagged
 from beehive.messages.fleet import Tell
@@ -100,6 +101,17 @@ async def test_post_about_what_is_not_there_is_unknown(world: World) -> None:
         await cluster.say("b", success(0, **MINE), "", ticket=2)
         await cluster.until(lambda: len(cluster.answers()) == 2, "both are answered")
         assert sorted(cluster.answers()) == [(1, "unknown"), (2, "unknown")]
+
+
+async def test_words_under_another_jobs_name_or_as_a_legacy_peers_with_a_uid_change_nothing(world: World) -> None:
+    cluster = Cluster(world, "a")
+    async with cluster.planner():
+        await in_flight(cluster, "a")
+        await cluster.say("a", structs.replace(success(0, **MINE), job="nojob"), "", ticket=1)
+        await cluster.say("a", structs.replace(success(0, uid="uid-of-nothing"), attempt=-1), "", ticket=2)
+        await cluster.until(lambda: len(cluster.answers()) == 2, "both are answered")
+        assert sorted(cluster.answers()) == [(1, "unknown"), (2, "unknown")]
+        assert cluster.entry("a").phase == "InProgress"
 
 
 async def test_post_while_the_api_server_is_away_is_not_yet(world: World) -> None:
