@@ -34,6 +34,8 @@ KUBEEDGE_VALIDATE, KUBEEDGE_MUTATE = "/nodeupgradejobs", "/mutating/nodeupgradej
 """Where a registration of KubeEdge's webhook points (spec/kubeedge.md 2.1)."""
 Answer = Callable[[str, bytes], Awaitable[Reply]]
 _MOST_CONNECTIONS = 500
+_AT_ONCE = 8
+"""Answers made in one turn of the loop: a burst of hundreds must not hold it."""
 _BODY_TIMEOUT = 20.0
 """Seconds that a body may take: the API server itself gives up after 30."""
 _BACKLOG = 256
@@ -49,6 +51,7 @@ class Webhook:
         """Answers so far, by HTTP status."""
         self._seam = Seam("a review", world, log)
         self._looker = looker
+        self._lane = asyncio.Semaphore(_AT_ONCE)
         outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         outer.minimum_version = ssl.TLSVersion.TLSv1_2
         outer.sni_callback = self._choose  # called without a name, too
