@@ -12,7 +12,7 @@ from modules.etcdmanager.report import Remarks, report, volatile
 from modules.etcdmanager.sight import ANSWERED, BUSY, Member, Probe, Progress, Seen, facts, majority, state_of
 from tests.rules.members import DEAD, HUNG, NOW, answer, judged
 
-EXAMPLES = settings(max_examples=150)
+EXAMPLES = settings(max_examples=150, deadline=None)
 BUSY_PROBE = Probe(trouble="busy", state=BUSY)
 
 FAULTS = (

@@ -71,7 +71,7 @@ clock = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 2**64 - 1), clock)
 def test_what_was_written_is_read(member: int, one: Clock) -> None:
     assert read_own({key(member): write_own(one)}, NOW) == ({member: one}, "")
@@ -79,7 +79,7 @@ def test_what_was_written_is_read(member: int, one: Clock) -> None:
     assert (told.get("id"), told.get("name", ""), told["lastProgress"]) == (member, one.name, rfc3339(one.since))
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(*(st.dictionaries(st.integers(1, 3), clock, max_size=3) for _ in range(3)))
 def test_the_later_progress_of_the_same_learner_counts(
     memory: dict[int, Clock], k3s: dict[int, Clock], own: dict[int, Clock]

@@ -108,8 +108,12 @@ class Daemon:
         return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
     def pause(self) -> None:
-        """Stops it in its tracks: its sockets stay open and silent."""
+        """Stops it in its tracks: its sockets stay open and silent.
+
+        Waits until every thread stands: on a busy machine the others run on until the one that got the signal is woken.
+        """
         os.kill(self.pid, signal.SIGSTOP)
+        wait_until(lambda: _stands(self.pid), 10, f"{self.name} stands")
 
     def resume(self) -> None:
         """Lets a paused one go on."""
@@ -132,6 +136,14 @@ class Daemon:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def _stands(pid: int) -> bool:
+    states = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+    return set(states) <= {"T", "Z", "X"}
 
 
 def _quietly(ready: Callable[[], object]) -> object:
