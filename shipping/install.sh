@@ -84,13 +84,13 @@ for old in "$lib"/*/; do
     old=$(basename "$old")
     case $old in "$version" | "$was" | current) ;; *) rm -rf "${lib:?}/$old" ;; esac
 done
-install -m 755 uninstall.sh "$lib/uninstall.sh"
+cmp -s uninstall.sh "$lib/uninstall.sh" || install -m 755 uninstall.sh "$lib/uninstall.sh"
 for name in beehive kubectl-beehive kubectl-nuj; do ln -sfn /usr/local/lib/beehive/current/beehive "$bin/$name"; done
 
 # ---- settings: never over those that are there -------------------------------------------------------------------
 install -d -m 700 "$root/etc/beehive" "$root/var/lib/beehive"
 if [ ! -e "$root/etc/beehive/edge.yaml" ]; then
-    hub=$(printf '%s' "$cloud" | sed -n 's,^https://\(\[[0-9a-fA-F:]*\]\|[A-Za-z0-9.-]*\)\(:[0-9]*\)\{0,1\}/*$,\1,p')
+    hub=$(printf '%s' "$cloud" | sed -n 's#^https://\(\[[0-9a-fA-F:]*\]\|[A-Za-z0-9.-]*\)\(:[0-9]*\)\{0,1\}/*$#\1#p')
     [ -z "$cloud" ] || [ -n "$hub" ] || die "$cloud is not like https://cloud.example:10002."
     umask 077
     sed "s,cloud\.example:10000,${hub:-cloud.example}:10000," edge.yaml >"$root/etc/beehive/edge.yaml"

@@ -60,7 +60,7 @@ def may_be_shipped(expression: str) -> bool:
 
 
 def _component(name: str, version: str, expression: str, kind: str = "pypi") -> dict[str, Any]:
-    reference = f"pkg:{kind}/{name.lower()}@{version}"
+    reference = f"pkg:{kind}/{name.lower().replace('_', '-')}@{version}"
     return {
         "type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference,
         "licenses": [{"expression": expression}],

@@ -1,0 +1,225 @@
+"""The tarball for edge hosts, on a Debian without Python: installed, installed again, joined, upgraded, removed."""
+
+import json
+import re
+import resource
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modules.demo.cluster import Cluster, running
+from tests.real.running.shipped import TOP, Root, bare_root, tarball
+
+START_LIMIT = 0.6
+"""Seconds of processor time: what a host that has nothing else to do waits for."""
+SIZE_LIMIT = 40e6
+
+
+@pytest.fixture(scope="module")
+def packed() -> Path:
+    return tarball()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Path:
+    return bare_root()
+
+
+@pytest.fixture(scope="module")
+def unpacked(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A layer with the unpacked tarball in /root/beehive."""
+    layer = tmp_path_factory.mktemp("unpacked")
+    layer.chmod(0o755)
+    with tarfile.open(packed) as tar:
+        tar.extractall(layer / "root", filter="tar")
+    (tree,) = (layer / "root").iterdir()
+    tree.rename(layer / "root" / "beehive")
+    yield layer
+    shutil.rmtree(layer)
+
+
+@pytest.fixture
+def host(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[Root]:
+    """A host without Python, with the unpacked tarball and no more."""
+    root = Root(tmp_path / "host", unpacked, bare)
+    yield root
+    shutil.rmtree(tmp_path / "host")
+
+
+def installed(host: Root, *words: str) -> str:
+    done = host.run("/root/beehive/install.sh", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listing(host: Root) -> dict[str, tuple[int, int]]:
+    """Everything that was installed, with its mode and time."""
+    places = [host.written / place for place in ("usr/local", "etc/beehive", "etc/systemd", "var/lib/beehive")]
+    files = [path for place in places for path in [place, *place.rglob("*")]]
+    return {str(path): (path.lstat().st_mode, path.lstat().st_ino if path.is_file() else 0) for path in files}
+
+
+def test_the_tarball_is_small_and_says_what_is_in_it(packed: Path, unpacked: Path) -> None:
+    assert packed.stat().st_size <= SIZE_LIMIT
+    with tarfile.open(packed) as tar:
+        members = tar.getmembers()
+    assert {(one.uid, one.gid, one.mtime) for one in members} == {(0, 0, members[0].mtime)}
+    assert not [one.name for one in members if one.mode & 0o022], "nobody but root may write"
+    assert packed.name == f"{members[0].name}.tar.gz"
+    tree = unpacked / "root" / "beehive"
+    assert re.fullmatch(r"2\.[0-9]+\n", (tree / "GLIBC").read_text())
+    inventory = json.loads((tree / "sbom.cdx.json").read_text())
+    named = {part["purl"].removeprefix("pkg:pypi/").partition("@")[0] for part in inventory["components"]}
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (TOP / "requirements.lock").read_text(), re.MULTILINE))
+    build_only = {"editables", "hatchling", "packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers"}
+    assert named >= locked - build_only
+    assert all(part["licenses"][0]["expression"] for part in inventory["components"])
+
+
+def test_it_starts_quickly_where_there_is_no_python(host: Root) -> None:
+    assert host.run("/usr/bin/python3", "--version").returncode != 0
+    installed(host)
+    version = host.sh("cat /root/beehive/VERSION").stdout
+    took = []
+    for _ in range(6):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = host.run("beehive", "--version")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert (done.returncode, done.stdout) == (0, version)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(took) <= START_LIMIT, took
+
+
+def test_installing_again_changes_nothing_and_settings_stay(host: Root) -> None:
+    assert "is installed" in installed(host)
+    settings = host.written / "etc/beehive/edge.yaml"
+    settings.write_text(settings.read_text() + "\n# mine\n")
+    before = listing(host)
+    assert "was installed already" in installed(host)
+    assert listing(host) == before
+    assert settings.read_text().endswith("# mine\n")
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert host.run("beehive", "config", "check", "/etc/beehive/edge.yaml").returncode == 0
+    for unit in (TOP / "configs" / "systemd").iterdir():
+        assert (host.written / "etc/systemd/system" / unit.name).read_bytes() == unit.read_bytes()
+
+
+def test_another_version_takes_its_place_and_the_one_before_stays(host: Root) -> None:
+    installed(host)
+    for version in ("9.9.8", "9.9.9"):
+        other = f"cd /root/beehive; echo {version} > VERSION; sed -i '/  VERSION$/d' SHA256SUMS"
+        assert host.sh(other).returncode == 0
+        assert f"version {version} is installed" in installed(host)
+    lib = host.written / "usr/local/lib/beehive"
+    assert (lib / "current").readlink() == Path("9.9.9")
+    assert {path.name for path in lib.iterdir()} == {"current", "9.9.8", "9.9.9", "uninstall.sh"}
+    assert host.run("beehive", "routes", "--mode", "edge").returncode == 0
+
+
+def test_it_removes_itself_and_leaves_backups_and_settings(host: Root) -> None:
+    installed(host)
+    (host.written / "var/lib/beehive/backup").write_text("precious")
+    (host.written / "usr/local/bin/keadm").write_text("KubeEdge's own")
+    done = host.run("/usr/local/lib/beehive/uninstall.sh")
+    assert done.returncode == 0, done.stderr
+    assert host.sh("ls /usr/local/bin /usr/local/lib /etc/systemd/system /etc/beehive /var/lib/beehive").stdout == (
+        "/etc/beehive:\nedge.yaml\n\n/etc/systemd/system:\n"
+        + "".join(f"{name}\n" for name in sorted(host.sh("ls /etc/systemd/system").stdout.split()))
+        + "\n/usr/local/bin:\nkeadm\n\n/usr/local/lib:\n\n/var/lib/beehive:\nbackup\n"
+    )
+    assert "beehive" not in host.sh("ls /etc/systemd/system").stdout
+    assert host.run("/root/beehive/uninstall.sh", "--purge").returncode == 0
+    assert not host.sh("ls /etc/beehive 2>/dev/null || true").stdout
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("echo 2.99 > GLIBC", "this build needs 2.99 or newer"),
+        ("echo riscv64 > ARCH", "this is Beehive for riscv64, and this host is x86_64"),
+        ("echo x >> beehive/beehive", "this tarball is damaged; fetch it again. Nothing was changed."),
+        ("rm LICENSE", "this tarball is damaged"),
+        ("mkdir -p /usr/local/bin; echo mine > /usr/local/bin/beehive", "bin/beehive is not of Beehive's making"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_anything_is_changed(host: Root, spoil: str, said: str) -> None:
+    assert host.sh(f"cd /root/beehive; {spoil}").returncode == 0
+    done = host.run("/root/beehive/install.sh")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert host.sh("ls /usr/local/lib").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--frobnicate",), "--frobnicate is not an option"),
+        (("--cloud", "https://x:10002"), "--cloud needs --token-file FILE"),
+        (("--cloud",), "--cloud needs a value"),
+        (("--cloud", "https://x:10002", "--token-file", "/none"), "/none cannot be read"),
+        (("--cloud", "https://x:10002", "--token", "t", "--root", "/mnt"), "do not go together"),
+    ],
+)
+def test_wrong_words_are_usage(host: Root, words: tuple[str, ...], said: str) -> None:
+    done = host.run("/root/beehive/install.sh", *words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_one_executable_has_many_names(host: Root) -> None:
+    installed(host)
+    names = "keadm cloudcore edgecore kubectl-nuj kubectl-beehive"
+    script = f"for name in {names}; do ln -sf /usr/local/bin/beehive /tmp/$name; done"
+    assert host.sh(script).returncode == 0
+    assert "upgrade" in host.run("/tmp/keadm", "--help").stdout
+    assert "Start no further node" in host.run("/tmp/kubectl-nuj", "--help").stdout
+    assert "beehive demo" in host.run("/tmp/kubectl-beehive", "--help").stdout
+    for name, needs in (("cloudcore", "runtime.data"), ("edgecore", "runtime.data")):
+        done = host.run(f"/tmp/{name}", "--config", "/none.yaml")
+        assert (done.returncode, "/none.yaml has 1 problem" in done.stderr) == (78, True), (needs, done.stderr)
+
+
+def test_the_frozen_crd_is_the_committed_one(host: Root) -> None:
+    installed(host)
+    committed = yaml.safe_load((TOP / "configs/crd/nodeupgradejobs.yaml").read_text())
+    assert yaml.safe_load(host.run("beehive", "crd").stdout) == committed
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    (tmp_path / "cluster").mkdir()
+    with running(tmp_path / "cluster") as cluster:
+        yield cluster
+
+
+def test_one_command_joins_and_the_next_does_not_join_again(host: Root, cluster: Cluster) -> None:
+    token = cluster.cloud.join_token()
+    (host.written / "root").mkdir(mode=0o700)
+    (host.written / "root/join.token").write_text(token)
+    url = f"https://127.0.0.1:{cluster.cloud.https_port}"
+    words = ("--cloud", url, "--token-file", "/root/join.token", "--node", "edge-7")
+    said = installed(host, *words)
+    assert "edge-7 has joined" in said
+    identity = host.written / "etc/beehive/pki"
+    assert {path.stat().st_mode & 0o077 for path in identity.iterdir()} == {0}
+    assert 'servers: ["127.0.0.1:10000"]' in (host.written / "etc/beehive/edge.yaml").read_text()
+    before = {path.name: path.read_bytes() for path in identity.iterdir()}
+    assert "has joined already" in installed(host, *words)
+    assert {path.name: path.read_bytes() for path in identity.iterdir()} == before
+    settings = [path.read_text(errors="replace") for path in (host.written / "etc").rglob("*") if path.is_file()]
+    assert token not in "".join(settings)
+
+
+def test_the_whole_demo_runs_frozen_where_there_is_no_python(host: Root) -> None:
+    """API server, cloud, five agents, keepers and tools, all of them the one executable; with a power cut."""
+    installed(host)
+    done = host.run("beehive", "demo", "--json", timeout=110)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert {name: (node["phase"], node["running"]) for name, node in told["nodes"].items()} == {
+        "edge-1": ("Successful", "v1.23.0"), "edge-2": ("Failure", "v1.22.0"), "edge-3": ("Successful", "v1.23.0"),
+        "edge-4": ("Skipped", "v1.22.0"), "edge-5": ("Successful", "v1.23.0"),
+    }  # fmt: skip
