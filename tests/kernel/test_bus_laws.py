@@ -18,6 +18,7 @@ from tests.fakes.virtual_time import VirtualLoop
 from tests.kernel.talk import Do, Done, Double
 
 SENDERS = ("ann", "bob")
+PATIENCE = st.sampled_from([1.0, 30.0])
 ENDS = {None, InboxFull, NoAnswer, PeerFailed, Undeliverable, asyncio.CancelledError}
 
 
@@ -36,6 +37,7 @@ class Talk(RuleBasedStateMachine):
         self.senders: dict[str, Sender[Do]] = {}
         self.run(self._bind())
         self.last, self.published = 0, 0
+        self.deadlines: dict[int, float] = {}
         self.sent: dict[int, asyncio.Task[Any]] = {}
         self.asked: dict[int, asyncio.Task[Any]] = {}
         self.in_order: dict[str, deque[int]] = {name: deque() for name in SENDERS}
@@ -79,24 +81,29 @@ class Talk(RuleBasedStateMachine):
 
     # ---- what they do ------------------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from(SENDERS), bound=st.booleans(), patience=st.sampled_from([1.0, 30.0]))
-    def send(self, name: str, bound: bool, patience: float) -> None:
+    @rule(name=st.sampled_from(SENDERS), many=st.integers(1, 4), bound=st.booleans(), patience=PATIENCE)
+    def send(self, name: str, many: int, bound: bool, patience: float) -> None:
         async def say(n: int) -> None:
             await (self.senders[name] if bound else self.ends[name].send)(Do(n=n), patience)
 
-        self.last += 1
-        self.in_order[name].append(self.last)
-        self.sent[self.last] = self.loop.create_task(say(self.last), name=name)
+        for _ in range(many):
+            self._begins(name, patience)
+            self.sent[self.last] = self.loop.create_task(say(self.last), name=name)
         self.settle()
 
-    @rule(name=st.sampled_from(SENDERS), timeout=st.sampled_from([1.0, 30.0]))
-    def ask(self, name: str, timeout: float) -> None:
+    def _begins(self, name: str, patience: float) -> None:
+        self.last += 1
+        self.in_order[name].append(self.last)
+        self.deadlines[self.last] = self.loop.time() + patience
+
+    @rule(name=st.sampled_from(SENDERS), many=st.integers(1, 4), timeout=PATIENCE)
+    def ask(self, name: str, many: int, timeout: float) -> None:
         async def ask(n: int) -> int:
             return await self.ends[name].ask(Double(n=n), timeout)
 
-        self.last += 1
-        self.in_order[name].append(self.last)
-        self.asked[self.last] = self.loop.create_task(ask(self.last), name=name)
+        for _ in range(many):
+            self._begins(name, timeout)
+            self.asked[self.last] = self.loop.create_task(ask(self.last), name=name)
         self.settle()
 
     @rule(name=st.sampled_from(SENDERS), many=st.integers(1, 3))
@@ -176,6 +183,7 @@ class Talk(RuleBasedStateMachine):
     def trace(self, on: bool) -> None:
         self.bus.trace(Record() if on else None)
 
+    @precondition(lambda self: self.last > 30)
     @rule()
     def close(self) -> None:
         async def end() -> None:
@@ -214,6 +222,12 @@ class Talk(RuleBasedStateMachine):
             assert not (n in self.taken and end in (InboxFull, Undeliverable)), "refused and delivered"
 
     @invariant()
+    def nobody_waits_past_the_deadline(self) -> None:
+        if hasattr(self, "owner"):
+            late = [n for n, when in self.deadlines.items() if self.loop.time() > when + 0.01]
+            assert all(self._task(n).done() for n in late)
+
+    @invariant()
     def nobody_waits_while_there_is_a_place(self) -> None:
         if hasattr(self, "owner"):
             seen = self.owner.inbox.statistics()
@@ -223,4 +237,4 @@ class Talk(RuleBasedStateMachine):
 
 
 TestTalk = Talk.TestCase
-TestTalk.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestTalk.settings = settings(max_examples=30, stateful_step_count=35, deadline=None)

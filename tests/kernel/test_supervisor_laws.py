@@ -225,4 +225,4 @@ class Living(RuleBasedStateMachine):
 
 
 TestLiving = Living.TestCase
-TestLiving.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestLiving.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
