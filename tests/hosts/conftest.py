@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.running import leftovers
+from tests.hosts.running import groups, leftovers
 from tests.hosts.running.edge import Edge
 from tests.hosts.running.forge import Forge
 
@@ -27,7 +27,7 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     made = Forge(folder)
     yield made
     made.remove()
-    left = leftovers.found(folder)
+    left = leftovers.found(folder) + [f"control group {one}" for name in made.names for one in groups.left(name)]
     assert not left, "the tests left something behind:\n  " + "\n  ".join(left)
 
 
@@ -45,6 +45,13 @@ def edge(forge: Forge) -> Iterator[Callable[..., Edge]]:
     yield make
     for host in made:
         host.machine.remove()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A host takes seconds where a function takes milliseconds, and its machine may be busy."""
+    for item in items:
+        if "hosts" in item.path.parts and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(400))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,8 @@
 """The boot unit: what it finishes, what it undoes, what it leaves alone, and how long it takes."""
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from modules.upgrader.tool.record import save_record
 from tests.hosts.running.cuts import at_rest, judged, moments, reached
 from tests.hosts.running.edge import NEW, OLD, UID, UNIT, Edge
 from tests.hosts.running.forge import Forge
-from tests.hosts.running.machine import wait_until
+from tests.hosts.running.machine import copy_image, wait_until
 from tests.real.running.standins import Variant, standin
 
 Make = Callable[..., Edge]
@@ -32,7 +34,8 @@ def test_with_nothing_to_do_it_costs_the_boot_less_than_a_second(edge: Make) -> 
         host.machine.shut_down()
         host.machine.boot()
         times.append(took(host))
-    assert min(times) <= 1.0, times
+    crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert min(times) <= 1.0 * crowd, f"{times} with {crowd:.1f} processes for each processor"
     assert host.record() is None
     assert host.running() == OLD
 
@@ -43,14 +46,24 @@ def test_the_target_starts_after_it(edge: Make) -> None:
     assert ended <= int(host.machine.show("edgecore.service", _TIMES[0])[_TIMES[0]])
 
 
-@pytest.fixture
-def swapping(forge: Forge) -> Iterator[Edge]:
-    """A host that was cut off just before the new program got its place."""
-    for cut in moments(forge, "swap", standin(NEW)):
-        if cut.name == "before rename .edgecore.new":
+@pytest.fixture(scope="module")
+def half_swapped(forge: Forge) -> Iterator[Path]:
+    """The disk of a host that was cut off just before the new program got its place."""
+    for cut in moments(forge, "swap", standin(NEW), lambda cut: cut.name == "before rename .edgecore.new"):
+        if cut.disk.exists():
             break
-        cut.disk.unlink()
-    host = Edge(forge.machine(cut.disk), soak=0.3)
+    else:
+        pytest.fail("the program is renamed nowhere")
+    yield cut.disk
+    cut.disk.unlink()
+
+
+@pytest.fixture
+def swapping(forge: Forge, half_swapped: Path) -> Iterator[Edge]:
+    """A host of its own with that disk."""
+    copy = half_swapped.with_suffix(".copy")
+    copy_image(half_swapped, copy)
+    host = Edge(forge.machine(copy), soak=0.3)
     yield host
     host.machine.remove()
 

@@ -65,8 +65,13 @@ class SystemdServices:
 
     def log_tail(self, service: Service, lines: int) -> list[str]:
         run = self._last_run(service)
-        which = (f"_SYSTEMD_INVOCATION_ID={run}",) if run else (f"--unit={_unit(service)}",)
-        return _journal(lines, which)
+        said = _journal(lines, (f"_SYSTEMD_INVOCATION_ID={run}",)) if run else []
+        if said:
+            return said
+        # The journal could not tell any more to which run the lines of so short a life belong.
+        began = self._shown(service, "ExecMainStartTimestamp")
+        since = (f"--since={began}",) if began else ()
+        return _journal(lines, (*since, f"_SYSTEMD_UNIT={_unit(service)}"))
 
     def forget(self, service: Service) -> None:
         with contextlib.suppress(Unavailable):
@@ -80,8 +85,10 @@ class SystemdServices:
         return False
 
     def _last_run(self, service: Service) -> str:
-        shown = _properties(_run(("systemctl", "show", "--property=InvocationID", _unit(service)), _ASKING))
-        return shown.get("InvocationID", "")
+        return self._shown(service, "InvocationID")
+
+    def _shown(self, service: Service, name: str) -> str:
+        return _properties(_run(("systemctl", "show", f"--property={name}", _unit(service)), _ASKING)).get(name, "")
 
     def _why(self, service: Service, said: str) -> str:
         """`systemctl` itself only says that it failed; the rest is in the journal."""
@@ -111,7 +118,8 @@ def read_status(text: str) -> Status:
     code, status = shown.get("ExecMainCode", ""), _number(shown, "ExecMainStatus")
     began, end = _number(shown, "ExecMainStartTimestampMonotonic"), _number(shown, "ExecMainExitTimestampMonotonic")
     active = shown.get("ActiveState") in _ACTIVE
-    ended = not active or shown.get("SubState") == "auto-restart"  # then it pauses, for as long as its unit says
+    # In a pause between two runs, for as long as its unit says, the last one is known (two states since systemd 254).
+    ended = not active or shown.get("SubState", "").startswith("auto-restart")
     return Status(
         active=active,
         pid=_number(shown, "MainPID") if active else 0,
@@ -119,6 +127,7 @@ def read_status(text: str) -> Status:
         exit_code=status if ended and code == _EXITED else None,
         signal=status if ended and code in _KILLED else 0,
         lasted=(end - began) / 1_000_000 if 0 < began <= end else None,
+        run=shown.get("InvocationID", ""),
     )
 
 

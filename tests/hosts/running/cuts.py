@@ -30,6 +30,7 @@ class Cut:
     name: str
     """Where in the tool's work: `before rename .edgecore.new`."""
     disk: Path
+    """Not there yet before the moment is chosen."""
 
 
 @dataclass
@@ -52,8 +53,8 @@ class Matrix:
         return [*table, f"wrong {len(self.wrong)}, left out for time {self.left_out}; boots: {boots}"]
 
 
-def moments(forge: Forge, run: str, new: Path) -> Iterator[Cut]:
-    """Every moment of one upgrade, in order. The caller takes each disk before it asks for the next."""
+def moments(forge: Forge, run: str, new: Path, chosen: Callable[[Cut], bool]) -> Iterator[Cut]:
+    """Every moment of one upgrade, in order, with the disk of each that is chosen."""
     host = forge.edge(new, soak=SOAK)
     cut = host.machine.folder / "cut"
     cut.mkdir()
@@ -64,9 +65,10 @@ def moments(forge: Forge, run: str, new: Path) -> Iterator[Cut]:
         host.upgrade()
         number = 0
         while name := _reached(host, cut, number):
-            disk = forge.folder / f"{run}-{number}.img"
-            host.machine.snapshot(disk)
-            yield Cut(run, number, name, disk)
+            cut_here = Cut(run, number, name, forge.folder / f"{run}-{number}.img")
+            if chosen(cut_here):
+                host.machine.snapshot(cut_here.disk)
+            yield cut_here
             beside = cut / "go.new"
             beside.write_text(str(number))
             beside.rename(cut / "go")
@@ -174,12 +176,11 @@ def recover_all(forge: Forge, run: str, new: Path, old: Path, chosen: Callable[[
             waiting.release()
 
     with ThreadPoolExecutor(2) as workers:
-        for cut in moments(forge, run, new):
-            if chosen(cut):
+        for cut in moments(forge, run, new, chosen):
+            if cut.disk.exists():
                 waiting.acquire()
                 workers.submit(one, cut).add_done_callback(_raise)
             else:
-                cut.disk.unlink()
                 matrix.left_out += 1
     return matrix
 

@@ -16,6 +16,8 @@ class Forge:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.names: list[str] = []
+        """Of all machines that were made."""
         self._image = base_image()
         self._binds = binds(code(folder / "code"))
         self._numbers = itertools.count()
@@ -25,7 +27,9 @@ class Forge:
         """A host that is not booted yet; with a copy of the base disk, or with this disk."""
         with self._lock:
             number = next(self._numbers)
-        return Machine(self.folder / f"h{number}", image or self._image, self._binds, move=image is not None)
+        made = Machine(self.folder / f"h{number}", image or self._image, self._binds, move=image is not None)
+        self.names.append(made.name)
+        return made
 
     def edge(
         self, new: Path, *, old: Path | None = None, kind: str = "simple", soak: float = 1.0, agent: bool = False

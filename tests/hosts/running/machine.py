@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.hosts.running import groups
 from tests.hosts.running.root import HostsError
 
 _BOOT = 60.0
@@ -71,12 +72,15 @@ class Machine:
         binds = [f"--bind-ro={here}:{there}" for there, here in self.binds.items()]
         binds += [f"--bind={here}:{there}" for there, here in self.shared.items()]
         command = ["systemd-nspawn", "-q", "-D", str(self.root), "--boot", "--register=no", "--keep-unit"]
+        enter = ["/bin/sh", "-c", groups.ENTER, "sh"]
+        places = " ".join(str(group) for group in groups.make(self.name))
         with (self.folder / "console.log").open("ab") as console:
             self._nspawn = subprocess.Popen(
-                [*command, "--console=pipe", "-M", self.name, "--link-journal=no", *binds],
+                [*enter, *command, "--console=pipe", "-M", self.name, "--link-journal=no", *binds],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
+                env=os.environ | {"GROUPS_OF_HOST": places},
                 start_new_session=True,
             )
         self._leader = 0
@@ -145,6 +149,7 @@ class Machine:
         self._nspawn.kill()
         self._nspawn.wait()
         self._nspawn, self._leader = None, 0
+        groups.remove(groups.make(self.name))
 
     def _is_dead(self) -> bool:
         assert self._nspawn is not None
