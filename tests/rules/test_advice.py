@@ -106,7 +106,7 @@ def test_a_node_that_no_open_job_means_is_not(other: NodeUpgradeJob) -> None:
     assert advice(spec(), look(NODES, (other,))) == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.text(max_size=260), max_size=5).map(tuple), st.text(max_size=70), st.text(max_size=300), st.booleans()
 )

@@ -91,7 +91,7 @@ def test_a_failure_as_it_stands_on_the_wire() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.binary(max_size=200))
 def test_no_body_makes_it_fail(body: bytes) -> None:
     assert isinstance(opened(JSON, body), Reply)

@@ -59,21 +59,21 @@ def job1(status: Any = None, **spec: Any) -> dict[str, Any]:
 # ---- laws ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(JOBS2)
 def test_there_and_back_is_the_same_from_v1alpha2(item: dict[str, Any]) -> None:
     before = copy.deepcopy(item)
     assert up(down(item)) == item == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(JOBS1)
 def test_there_and_back_is_the_same_from_v1alpha1(item: dict[str, Any]) -> None:
     before = copy.deepcopy(item)
     assert down(up(item)) == item == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(JOBS2, STATUS1)
 def test_what_a_v1alpha1_client_wrote_over_the_status_is_what_it_reads(item: dict[str, Any], status: Any) -> None:
     shown = down(item)
@@ -85,7 +85,7 @@ def test_what_a_v1alpha1_client_wrote_over_the_status_is_what_it_reads(item: dic
     assert stored["spec"] == item["spec"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(JOBS1, STATUS2)
 def test_what_the_controller_writes_later_is_what_a_v1alpha1_client_reads(item: dict[str, Any], status: Any) -> None:
     stored = up(item)
@@ -98,7 +98,7 @@ def test_what_the_controller_writes_later_is_what_a_v1alpha1_client_reads(item: 
     assert up(down(later)) == later
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from([V1ALPHA1, V1ALPHA2]),
     st.recursive(
@@ -124,7 +124,7 @@ def test_no_object_makes_it_fail_but_with_a_sentence(version: str, body: Any) ->
         assert converted(item, other)["apiVersion"] == other
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(JOBS2, JOBS1)
 def test_what_it_makes_is_of_the_other_versions_shape(two: dict[str, Any], one: dict[str, Any]) -> None:
     msgspec.convert(converted(two, V1ALPHA1), v1alpha1.NodeUpgradeJob)

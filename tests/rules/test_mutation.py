@@ -117,7 +117,7 @@ def test_a_patch_as_it_stands_on_the_wire() -> None:
     assert set(whole["response"]) == {"uid", "allowed", "patchType", "patch"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=3),

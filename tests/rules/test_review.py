@@ -162,13 +162,13 @@ def test_a_body_that_is_too_large_is_not_even_read() -> None:
     assert reply(JSON, b"x" * (MOST_BYTES + 1)) == Reply(413, b"a review may have 3 MiB\n")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.binary(max_size=200))
 def test_no_body_makes_it_fail(body: bytes) -> None:
     assert reply(JSON, body).status == 400
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", ""]),
     st.recursive(

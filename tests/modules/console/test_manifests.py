@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beehive_cli.root import beehive
+from beehive_cli.job import job
+from beehive_cli.job_validate import validate
 from modules.console.manifests import Judged, Problem, judged
 from tests.vectors import vector
 
@@ -96,20 +97,24 @@ def test_the_command_names_the_file_and_exits_with_1(tmp_path: Path) -> None:
     good, bad, none = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "none.yaml"
     good.write_text(HEAD + SPEC)
     bad.write_text(HEAD + SPEC + "  concurrency: 0\n")
-    done = CliRunner().invoke(beehive, ["job", "validate", str(good), str(bad), str(none)])
+    done = CliRunner().invoke(validate, [str(good), str(bad), str(none)])
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         f"{good}: 1 job is good",
         f"{bad}:7: spec.concurrency: 0 is out of range; give 1 to 2147483647",
         f"{none}: it cannot be read: No such file or directory",
     ]
-    assert CliRunner().invoke(beehive, ["job", "validate", "-"], input=HEAD + SPEC).exit_code == 0
-    assert CliRunner().invoke(beehive, ["job", "validate", "-"], input=b"\xff").exit_code == 1
-    assert CliRunner().invoke(beehive, ["job", "validate"]).exit_code == 2
+    assert CliRunner().invoke(validate, ["-"], input=HEAD + SPEC).exit_code == 0
+    assert CliRunner().invoke(validate, ["-"], input=b"\xff").exit_code == 1
+    assert CliRunner().invoke(validate, []).exit_code == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"# \n\t0\x00é", max_size=40))
 def test_no_text_makes_it_fail(text: str) -> None:
     assert judged(text).problems
     judged(HEAD + "spec:\n  " + text.replace("\n", "\n  "))
+
+
+def test_it_is_a_command_of_job() -> None:
+    assert job.commands["validate"] is validate
