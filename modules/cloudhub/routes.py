@@ -1,5 +1,6 @@
 """What the HTTPS port answers (spec/kubeedge.md 5.8). Starlette."""
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -10,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from beehive.errors import Refused
 from beehive.messages import wire
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_BODY = 1 << 20
+_LINGER, _MOST_LINGERING = 2.0, 8 << 20
 MOST_HEADERS = 16384
 _DER = "application/octet-stream"
 
@@ -43,7 +46,24 @@ class _Answer(Exception):  # noqa: N818 - not an error
 
     def __init__(self, status: int, text: str, **headers: str) -> None:
         super().__init__(text)
-        self.response = PlainTextResponse(text, status, headers)
+        self.response = PlainTextResponse(text, status, headers) if status != 413 else _TooLarge(text)
+
+
+class _TooLarge(PlainTextResponse):
+    """413 at once; then what is still coming is thrown away for a moment, or a reset would overtake the answer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, 413, {"Connection": "close"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER):
+                left = _MOST_LINGERING
+                while left > 0 and (message := await receive()).get("more_body"):
+                    left -= len(message.get("body", b""))
+        await send({"type": "http.response.body", "body": b""})
 
 
 def application(services: Services) -> Starlette:
@@ -158,12 +178,12 @@ async def _body(request: Request, too_large: str) -> bytes:
     """The body; 413 as soon as it has grown too large, or says that it will."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length[:20]) > _MOST_BODY:
-        raise _Answer(413, too_large, Connection="close")
+        raise _Answer(413, too_large)
     data = bytearray()
     parts: AsyncIterator[bytes] = request.stream()
     with contextlib.suppress(ClientDisconnect):
         async for part in parts:
             data += part
             if len(data) > _MOST_BODY:
-                raise _Answer(413, too_large, Connection="close")
+                raise _Answer(413, too_large)
     return bytes(data)

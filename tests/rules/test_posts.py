@@ -152,7 +152,7 @@ KEYS = ("UpgradeID", "HistoryID", "NodeName", "FromVersion", "ToVersion", "Statu
 BODIES = st.binary(max_size=64) | st.dictionaries(st.sampled_from(KEYS), JSON).map(msgspec.json.encode)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(BODIES, st.text(max_size=12))
 def test_nothing_but_a_report_or_a_refusal_comes_of_any_body(data: bytes, word: str) -> None:
     said: list[wire.Post] = []

@@ -131,7 +131,7 @@ class Hub:
         book = revocations.read(self.secrets.stored.get("beehive-revoked", (0, {}))[1])
         self.secrets.write("beehive-revoked", revocations.write(book.revoke(node, World().now(), reason)))
         self.peers.publish(SecretChanged(name="beehive-revoked"))
-        await until(lambda: fleet.revocations is not before, "the hub knows of the revocation", 2.0)
+        await until(lambda: fleet.revocations is not before, "the hub knows of the revocation")
 
     async def _is_open(self) -> bool:
         return (await self.online()).open_since > 0

@@ -87,7 +87,7 @@ async def answer(app: Any, scope: dict[str, Any], body: bytes) -> int:
     return one
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(PATHS, st.sampled_from(["GET", "POST", "HEAD", "PUT", "BREW"]), HEADERS, BYTES, CERTIFICATES)
 def test_no_request_is_answered_with_500(
     app: Any, path: str, method: str, headers: list[tuple[bytes, bytes]], body: bytes, certificate: Any
