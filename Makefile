@@ -87,7 +87,7 @@ dist: .venv/.made
 
 IMAGE = beehive:0.1.0
 BUILDAH = buildah build --format docker
-image:
+image: dist
 	@$(BUILDAH) -t $(IMAGE) .
 
 HELM = helm

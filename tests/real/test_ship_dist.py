@@ -17,6 +17,7 @@ from tests.real.running.shipped import TOP, Root, bare_root, tarball
 START_LIMIT = 0.6
 """Seconds of processor time: what a host that has nothing else to do waits for."""
 SIZE_LIMIT = 40e6
+pytestmark = pytest.mark.timeout(600)  # the first test of a new state of the source builds it
 
 
 @pytest.fixture(scope="module")

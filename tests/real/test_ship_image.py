@@ -1,0 +1,197 @@
+"""The two images, built by buildah from the Dockerfile on a bare Debian, and run against the real kube-apiserver."""
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.api.crd import NAME as CRD
+from beehive.api.crd import crd
+from tests.real.running.apiserver import ApiServer
+from tests.real.running.processes import Daemon, with_free_ports
+from tests.real.running.shipped import TOP, Root, bare_root, tarball, tool
+
+SIZE_LIMIT = 90e6
+USER = "65532:65532"
+pytestmark = pytest.mark.timeout(900)  # the first test of a new state of the source builds it
+NOT_WANTED = ("python3", "pip", "pip3", "gcc", "cc", "make", "objdump", "curl", "wget")
+
+
+class Buildah:
+    """Images in a store of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._policy = folder / "policy.json"
+        self._policy.write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}))
+        self.mounted: list[str] = []
+
+    def __call__(self, *words: str | Path) -> str:
+        store = ("--root", self._folder / "store", "--runroot", self._folder / "run", "--storage-driver", "overlay")
+        command: list[str | Path] = ["buildah", *store, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
+        assert done.returncode == 0, f"buildah {words[0]}: {done.stderr[-2000:]}"
+        return done.stdout.strip()
+
+    def base(self, root: Path) -> None:
+        """The image `localhost/base` of this root."""
+        container = self("from", "scratch")
+        self("add", "--quiet", container, root, "/")
+        self("commit", "--quiet", "--signature-policy", self._policy, "--rm", container, "localhost/base")
+
+    def build(self, context: Path, name: str, *options: str) -> None:
+        arguments = ("BASE=localhost/base", "BUILDER=localhost/base")
+        given = [word for argument in arguments for word in ("--build-arg", argument)]
+        self("build", "--format", "docker", "--isolation", "chroot", "--signature-policy", self._policy, "--quiet",
+             *given, *options, "--tag", name, context)  # fmt: skip
+
+    def mount(self, name: str) -> Path:
+        """Its root, to be looked at and to be run."""
+        self.mounted.append(self("from", "--signature-policy", self._policy, name))
+        return Path(self("mount", self.mounted[-1]))
+
+    def packed(self, name: str) -> int:
+        """Bytes that a registry would hold."""
+        out = self._folder / "packed"
+        self("push", "--quiet", "--signature-policy", self._policy, name, f"oci:{out}")
+        return sum(path.stat().st_size for path in (out / "blobs" / "sha256").iterdir())
+
+    def inspect(self, name: str) -> Any:
+        return json.loads(self("inspect", "--type", "image", name))["Docker"]["config"]
+
+
+@pytest.fixture(scope="module")
+def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
+    folder = tmp_path_factory.mktemp("images")
+    made = Buildah(folder)
+    made.base(bare_root())
+    context = folder / "context"
+    (context / "dist").mkdir(parents=True)
+    shutil.copy(tarball(), context / "dist")
+    shutil.copy(tool(), context / "dist")
+    for part in ("Dockerfile", ".dockerignore", "configs"):
+        (shutil.copytree if (TOP / part).is_dir() else shutil.copy)(TOP / part, context / part)
+    made.build(context, "beehive")
+    made.build(context, "package", "--target", "installation-package")
+    yield made
+    for container in made.mounted:
+        made("rm", container)
+    shutil.rmtree(folder)
+
+
+def test_the_image_is_small_runs_as_nobody_and_says_what_it_is(buildah: Buildah) -> None:
+    assert buildah.packed("beehive") <= SIZE_LIMIT
+    config = buildah.inspect("beehive")
+    assert config["User"] == USER
+    assert config["Entrypoint"] == ["beehive"]
+    assert config["Cmd"] == ["--mode", "cloud", "--config", "/etc/beehive/cloud.yaml"]
+    assert config["Healthcheck"]["Test"][:3] == ["CMD", "beehive", "ready"]
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert config["Labels"]["org.opencontainers.image.version"] == config_version()
+    assert set(config["ExposedPorts"]) == {"10000/tcp", "10002/tcp", "9443/tcp", "10350/tcp"}
+
+
+def config_version() -> str:
+    with tarfile.open(tarball()) as tar:
+        name = tar.getnames()[0]
+        text = tar.extractfile(f"{name}/VERSION")
+        assert text is not None
+        return text.read().decode().strip()
+
+
+def test_nothing_in_it_builds_or_downloads(buildah: Buildah) -> None:
+    root = buildah.mount("beehive")
+    places = [root / place for place in ("usr/bin", "usr/local/bin", "usr/sbin", "usr/local/lib/beehive")]
+    found = [str(place / name) for place in places for name in NOT_WANTED if (place / name).exists()]
+    assert found == []
+    files = [path for path in (root / "usr/local").rglob("*") if not path.is_symlink()]
+    assert [path for path in files if path.stat().st_mode & 0o022] == []
+    assert (root / "var/lib/beehive").stat().st_uid == 65532
+
+
+@pytest.fixture
+def cluster(apiserver: ApiServer) -> Iterator[ApiServer]:
+    apiserver.apply(crd())
+    yield apiserver
+    apiserver.kubectl("delete", "crd", CRD)
+
+
+def test_it_serves_on_a_read_only_root_with_the_shipped_rights(
+    buildah: Buildah, cluster: ApiServer, tmp_path: Path
+) -> None:
+    """The image's own command line and configuration; where the API server is comes by environment, as in a Pod."""
+    image = buildah.mount("beehive")
+    root = Root(tmp_path / "pod", image)
+    mounts = root.written / "run/secrets"
+    mounts.mkdir(parents=True)
+    token = cluster.service_account_token("beehive", "kubeedge", TOP / "configs" / "rbac.yaml")
+    (mounts / "token").write_text(token)
+    shutil.copy(cluster.ca_file, mounts / "ca.crt")
+    config = buildah.inspect("beehive")
+    environment = dict(item.split("=", 1) for item in config["Env"])
+    command = [*config["Entrypoint"], *config["Cmd"]]
+    started: list[Daemon] = []
+
+    def start(ports: list[int]) -> dict[str, str]:
+        settings = {
+            **environment, "BEEHIVE_INFORMER_SERVER": cluster.url, "BEEHIVE_INFORMER_TOKENFILE": "/run/secrets/token",
+            "BEEHIVE_INFORMER_CAFILE": "/run/secrets/ca.crt", "BEEHIVE_INFORMER_LEASE_NAME": "image",
+            "BEEHIVE_CLOUDHUB_WEBSOCKET_PORT": str(ports[0]), "BEEHIVE_CLOUDHUB_HTTPS_PORT": str(ports[1]),
+            "BEEHIVE_ADMISSION_PORT": str(ports[2]), "BEEHIVE_RUNTIME_ADMIN_PORT": str(ports[3]),
+        }  # fmt: skip
+        how, mounting = root.command("env", *pairs(settings), *command, read_only=True,
+                                     writable="/var/lib/beehive", user=USER)  # fmt: skip
+        daemon = Daemon("image", how, tmp_path, mounting)
+        started.append(daemon)
+        daemon.start(lambda: ready(settings).returncode == 0, seconds=60)
+        return settings
+
+    def ready(settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """The image's health check, in the image."""
+        probe = Root(tmp_path / f"probe-{len(os.listdir(tmp_path))}", image)
+        test = config["Healthcheck"]["Test"][1:]
+        return probe.run("env", *pairs(settings), *test, read_only=True, writable="/var/lib/beehive", user=USER)
+
+    settings = with_free_ports(start, 4)
+    (daemon,) = started[-1:]
+    assert "[+] informer ready" in ready(settings).stdout
+    lease = json.loads(cluster.kubectl("get", "lease", "image", "-n", "kubeedge", "-o", "json"))
+    assert lease["spec"]["holderIdentity"]
+    status = Path(f"/proc/{daemon.pid}/status").read_text()
+    assert "\nUid:\t65532\t65532\t65532\t65532\n" in status
+    daemon.stop(30)
+    assert '"level":"info"' in daemon.log.read_text().lower().replace(": ", ":"), "logs are JSON"
+    assert token not in daemon.log.read_text()
+    assert {path.name for path in root.written.rglob("*") if path.is_file()} == {"token", "ca.crt"}, "nothing written"
+    assert ready(settings).returncode == 1, "and the health check sees that it is gone"
+
+
+def pairs(environment: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in environment.items()]
+
+
+def test_the_upgrade_source_holds_the_tree_and_the_tool_as_one_file(buildah: Buildah, tmp_path: Path) -> None:
+    root = buildah.mount("package")
+    assert {str(path.relative_to(root)) for path in root.glob("usr/local/*/*")} == {
+        "usr/local/bin/keadm", "usr/local/lib/beehive",
+    }  # fmt: skip
+    keadm = root / "usr/local/bin/keadm"
+    assert keadm.stat().st_mode & 0o777 == 0o755
+    host = Root(tmp_path / "host", bare_root())
+    (host.written / "usr/local/bin").mkdir(parents=True)
+    shutil.copy2(keadm, host.written / "usr/local/bin/keadm")
+    shutil.copytree(root / "usr/local/lib/beehive/package", host.written / "root/beehive")
+    done = host.run("keadm", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "upgrade" in done.stdout
+    refused = host.run("keadm", "frobnicate")
+    assert refused.returncode == 2
+    installed = host.run("/root/beehive/install.sh")
+    assert installed.returncode == 0, installed.stderr
+    shutil.rmtree(tmp_path / "host")
