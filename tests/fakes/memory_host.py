@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from beehive.config import Duration
 from beehive.errors import Refused
 from modules.upgrader.config import Config
@@ -97,7 +99,8 @@ class MemoryServices:
 
     def status(self, service: Service) -> Status:
         del service
-        return Status(active=True, pid=1) if self.running else self._last
+        status = Status(active=True, pid=1) if self.running else self._last
+        return msgspec.structs.replace(status, run=str(len(self.starts)))
 
     def log_tail(self, service: Service, lines: int) -> list[str]:
         del service, lines

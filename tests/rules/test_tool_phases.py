@@ -67,6 +67,10 @@ OLD_ONLY, NEW_ONLY, NEITHER, SAME = (
         (Phase.VERIFY, NEW_ONLY, Phase.START),
         (Phase.VERIFY, Found(old=False, new=True, ended=True), Phase.VERIFY),  # a crash is not tried twice
         (Phase.START, Found(old=False, new=True, ended=True), Phase.START),  # it may be the old one that ended
+        (Phase.START, Found(old=False, new=True, ended=True, started=True), Phase.VERIFY),  # it is the new one
+        (Phase.SWAP, Found(old=False, new=True, ended=True, started=True), Phase.VERIFY),  # the boot has started it
+        (Phase.START, Found(old=False, new=True, started=True), Phase.START),  # it runs: nothing is to be started
+        (Phase.START, Found(old=True, new=False, ended=True, started=True), Phase.UNDO_STOP),
         (Phase.VERIFY, NEITHER, Phase.UNDO_STOP),
         (Phase.UNDO_STOP, NEW_ONLY, Phase.UNDO_STOP),
         (Phase.UNDO_RESTORE, OLD_ONLY, Phase.UNDO_STOP),  # the data may be half restored
@@ -113,6 +117,8 @@ class Model:
     until_kill: int = 10**9
     swaps: int = 0
     runs: list[str] = field(default_factory=list)
+    noted: int = 0
+    boots: int = 0
 
     def step(self) -> None:
         """A kill may come here."""
@@ -122,6 +128,7 @@ class Model:
 
     def start(self) -> None:
         self.running = self.disk
+        self.runs.append(self.disk)
         if self.disk == "new":
             self.data = "new"  # it may migrate what it finds
             if not self.new_is_good:
@@ -132,6 +139,7 @@ class Model:
         match phase:
             case Phase.STOP | Phase.UNDO_STOP:
                 self.running = ""
+                self.noted = len(self.runs)
             case Phase.SAVE:
                 assert not self.running, "the data are saved while nothing writes them"
                 assert self.data == "old", "what is saved is the old version's"
@@ -161,7 +169,12 @@ class Model:
         self.starts += 1
         self.phase = resume(
             Standing(self.phase, self.starts),
-            Found(old=self.disk == "old", new=self.disk == "new", ended=not self.running),
+            Found(
+                old=self.disk == "old",
+                new=self.disk == "new",
+                ended=not self.running,
+                started=len(self.runs) > self.noted,
+            ),
         )
         while self.phase not in ENDS:
             self.step()
@@ -174,6 +187,7 @@ class Model:
             except KilledError:
                 if self.reboots:
                     self.running = ""
+                    self.boots += 1
                     self.start()
 
 
@@ -198,6 +212,8 @@ def test_under_any_eight_kills_it_ends_old_good_or_new_good(new_is_good: bool, k
         assert (model.disk, model.running, model.data) == ("old", "old", "old")
         assert not new_is_good or many >= 3, "only three interruptions make a good version go back"
     assert model.swaps <= 1 + many
+    if not new_is_good:
+        assert model.runs.count("new") <= 1 + model.boots, "one that has ended is not let at its data again"
 
 
 @given(kills=st.lists(st.integers(0, 40), max_size=2), reboots=st.booleans())

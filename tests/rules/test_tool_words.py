@@ -207,12 +207,14 @@ def test_a_holder_is_a_phrase() -> None:
 
 
 SHOWN = """ActiveState={active}
+SubState={sub}
 MainPID={pid}
 NRestarts={restarts}
 ExecMainCode={code}
 ExecMainStatus={status}
 ExecMainStartTimestampMonotonic=5000000
 ExecMainExitTimestampMonotonic={end}
+InvocationID=3f2a
 """
 
 
@@ -220,20 +222,30 @@ ExecMainExitTimestampMonotonic={end}
     ("text", "status"),
     [
         (
-            SHOWN.format(active="active", pid=812, restarts=0, code=0, status=0, end=0),
-            Status(active=True, pid=812),
+            SHOWN.format(active="active", sub="running", pid=812, restarts=0, code=0, status=0, end=0),
+            Status(active=True, pid=812, run="3f2a"),
         ),
         (
-            SHOWN.format(active="failed", pid=0, restarts=0, code=1, status=1, end=5300000),
-            Status(exit_code=1, lasted=0.3),
+            SHOWN.format(active="failed", sub="failed", pid=0, restarts=0, code=1, status=1, end=5300000),
+            Status(exit_code=1, lasted=0.3, run="3f2a"),
         ),
         (
-            SHOWN.format(active="failed", pid=0, restarts=2, code=2, status=9, end=7000000),
-            Status(restarts=2, signal=9, lasted=2.0),
+            SHOWN.format(active="failed", sub="failed", pid=0, restarts=2, code=2, status=9, end=7000000),
+            Status(restarts=2, signal=9, lasted=2.0, run="3f2a"),
         ),
-        (
-            SHOWN.format(active="activating", pid=0, restarts=3, code=1, status=1, end=5100000),
-            Status(active=True, restarts=3, exit_code=1, lasted=0.1),
+        (  # it pauses before its next run: how the last one ended is known
+            SHOWN.format(active="activating", sub="auto-restart", pid=0, restarts=3, code=1, status=1, end=5100000),
+            Status(active=True, restarts=3, exit_code=1, lasted=0.1, run="3f2a"),
+        ),
+        (  # the same, from systemd 254 on, while the start waits in the queue
+            SHOWN.format(
+                active="activating", sub="auto-restart-queued", pid=0, restarts=3, code=2, status=9, end=5100000
+            ),
+            Status(active=True, restarts=3, signal=9, lasted=0.1, run="3f2a"),
+        ),
+        (  # its next run is under way: how the one before ended says nothing about this one
+            SHOWN.format(active="activating", sub="start", pid=813, restarts=3, code=1, status=1, end=5100000),
+            Status(active=True, pid=813, restarts=3, lasted=0.1, run="3f2a"),
         ),
         ("ActiveState=inactive\nMainPID=[not set]\nNRestarts=", Status()),
         ("", Status()),

@@ -41,6 +41,11 @@ class _State(Struct, frozen=True):
     again: bool = False
     """It ended, and the keeper is about to start it again."""
 
+    @property
+    def run(self) -> str:
+        """`Status.run`."""
+        return f"{self.keeper}.{self.keeper_ticks}.{self.restarts}" if self.keeper else ""
+
 
 class ProcessServices:
     """`ServiceManager` for hosts that are a directory, or have no systemd."""
@@ -79,17 +84,18 @@ class ProcessServices:
     def status(self, service: Service) -> Status:
         state = self._load(service)
         if _runs(state.pid, state.ticks):
-            return Status(active=True, pid=state.pid, restarts=state.restarts)
+            return Status(active=True, pid=state.pid, restarts=state.restarts, run=state.run)
         if state.pid and _runs(state.keeper, state.keeper_ticks):
             state = self._seen(service, state)
         if state.pid and _runs(state.pid, state.ticks):  # it was started again just now
-            return Status(active=True, pid=state.pid, restarts=state.restarts)
+            return Status(active=True, pid=state.pid, restarts=state.restarts, run=state.run)
         return Status(
             active=state.again and _runs(state.keeper, state.keeper_ticks),
             restarts=state.restarts,
             exit_code=state.exit_code,
             signal=state.signal,
             lasted=state.lasted,
+            run=state.run,
         )
 
     def log_tail(self, service: Service, lines: int) -> list[str]:

@@ -33,6 +33,8 @@ class Status(Struct, frozen=True):
     """Number of the signal that ended it."""
     lasted: float | None = None
     """Seconds from its start to its end."""
+    run: str = ""
+    """Names its last start in this boot, by whomever; empty: none is known."""
 
 
 class ServiceManager(Protocol):

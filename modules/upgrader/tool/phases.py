@@ -68,7 +68,9 @@ class Found(Struct, frozen=True):
     new: bool
     """Both, when an attempt brings the very program that is there."""
     ended: bool = False
-    """The service has ended by itself, and its manager knows how."""
+    """The service has ended by itself: its manager knows how, or saw it start after the old version stood still."""
+    started: bool = False
+    """The service was started, by whomever, after the old version stood still."""
 
 
 def after(phase: Phase, *, ok: bool, undo_failed: bool = False) -> Phase:
@@ -93,7 +95,8 @@ def resume(standing: Standing, found: Found) -> Phase:
     if found.new:
         # No second swap, no second copy of data that the new version may have changed, and no second start of one that
         # is known to have ended.
-        return Phase.VERIFY if phase is Phase.VERIFY and found.ended else Phase.START
+        tried = found.ended and (found.started or phase is Phase.VERIFY)
+        return Phase.VERIFY if tried else Phase.START
     return Phase.STOP if found.old and phase is Phase.SWAP else Phase.UNDO_STOP
 
 

@@ -48,6 +48,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """Digest of the database's copy that was made while the old version stood still; empty: none yet."""
     began: float = 0.0
     """Seconds since the epoch."""
+    last_run: str | None = None
+    """The service's last run before the swap (`Status.run`); None: not known. A later one is of the new version."""
     stopped_at: float = 0.0
     """When the service was told to stop, since the epoch."""
     down: float = 0.0

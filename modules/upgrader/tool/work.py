@@ -86,8 +86,9 @@ class Tool:
             status = self.host.services.status(self.host.service)
         except Unavailable:
             status = Status()
-        ended = not status.active and (status.exit_code is not None or status.signal > 0)
-        return Found(old=digest == order.old_digest, new=digest == order.new_digest, ended=ended)
+        started = bool(status.run) and self.record.last_run not in (None, status.run)
+        ended = not status.active and (status.exit_code is not None or status.signal > 0 or started)
+        return Found(old=digest == order.old_digest, new=digest == order.new_digest, ended=ended, started=started)
 
     def _perform(self, phase: Phase) -> str:
         """Do what the phase means; its problem, or an empty text."""
@@ -182,7 +183,13 @@ class Tool:
     def _stop(self) -> None:
         if not self.record.stopped_at:
             self.record = replace(self.record, stopped_at=self.now())
-        self.host.services.stop(self.host.service)
+        self._stand_still()
+
+    def _stand_still(self) -> None:
+        """Whatever is started from now on is what lies on the disk from now on."""
+        services, service = self.host.services, self.host.service
+        services.stop(service)
+        self.record = replace(self.record, last_run=services.status(service).run)
 
     def _save_database(self) -> None:
         database, saved = self.layout.database, self.layout.saved_database(self.key)
@@ -195,8 +202,10 @@ class Tool:
 
     def _swap(self) -> None:
         self._check_artefact()
-        if self.host.services.status(self.host.service).active:
-            self.host.services.stop(self.host.service)
+        status = self.host.services.status(self.host.service)
+        if status.active or status.run != self.record.last_run:  # somebody started the old one meanwhile
+            self._stand_still()
+            self.save()
         artefact = self.layout.artefact(self.record.order.to_version)
         self.files.install(artefact, self.layout.executable, like=self.layout.executable)
         if digest_of(self.layout.executable) != self.record.order.new_digest:
@@ -206,7 +215,8 @@ class Tool:
         services, service = self.host.services, self.host.service
         status = services.status(service)
         if status.active and not self.host.runs_installed(status):
-            services.stop(service)
+            self._stand_still()
+            self.save()
         services.start(service)
 
     def _verify_new(self) -> None:

@@ -49,6 +49,17 @@ class Contract:
         with pytest.raises(ProcessLookupError):
             os.kill(first.pid, 0)
 
+    def test_each_start_has_a_name_of_its_own(self, manager: ServiceManager, tmp_path: Path) -> None:
+        service = Service("named", (str(script(tmp_path, STAYS)),))
+        manager.start(service)
+        first = manager.status(service).run
+        assert first
+        manager.stop(service)
+        assert manager.status(service).run in (first, ""), "systemd forgets a unit that nothing wants"
+        manager.start(service)
+        assert manager.status(service).run not in ("", first)
+        manager.stop(service)
+
     def test_a_crash_is_known_with_its_code_and_its_time(self, manager: ServiceManager, tmp_path: Path) -> None:
         service = Service("crash", (str(script(tmp_path, "echo first\necho 'last words' >&2\nsleep 0.2\nexit 7")),))
         manager.start(service)

@@ -76,7 +76,7 @@ def test_a_crashing_version_killed_at_every_boundary_is_rolled_back(edge: Make) 
         assert host.runs() == OLD
         starts = host.starts()
         assert (starts[0], starts[-1], starts.count(OLD)) == (OLD, OLD, 2)
-        assert 1 <= starts.count(NEW) <= 2
+        assert starts.count(NEW) == 1, "one that has crashed on the data is not let at them again"
         assert host.report()["event"] == "Rollback"
         assert str(host.report()["errorMessage"]).startswith("v1.23.0 exited with code 1 after")
 
