@@ -179,6 +179,15 @@ def test_a_bad_job_is_refused_with_its_sentence_by_the_server_alone(
     assert said in causes[where], causes
 
 
+def test_a_name_must_leave_room_for_the_names_of_its_events(jobs: ApiServer) -> None:
+    assert jobs.request("POST", f"{JOBS}?dryRun=All", job() | {"metadata": {"name": "x" * 200}}).status == 201
+    refusal = jobs.request("POST", f"{JOBS}?dryRun=All", job() | {"metadata": {"name": "x" * 201}})
+    assert refusal.status == 422
+    assert (
+        "the name of a job has at most 200 characters, for its Events are named after it" in refusal.json()["message"]
+    )
+
+
 def test_an_unknown_field_is_refused_by_strict_validation(jobs: ApiServer) -> None:
     done = jobs.kubectl_result(
         "create", "--validate=strict", "-f", "-", stdin=json.dumps(job(timeoutSecondsOnEachNode=3))

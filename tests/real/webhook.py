@@ -41,6 +41,7 @@ def installed(server: ApiServer) -> str:
     server.kubectl("apply", "-f", str(CRD))
     token = server.service_account_token("beehive", "kubeedge", CONFIGS / "rbac.yaml", CONFIGS / "webhooks.yaml")
     wait_until(lambda: server.request("GET", JOBS).status == 200, 20, "the API server to serve the jobs")
+    wait_until(lambda: not server.kubectl_result("get", "nuj").returncode, 20, "kubectl to know the short name")
     return token
 
 
