@@ -40,3 +40,16 @@ def test_systemd_keeps_the_contract_of_a_service_manager(forge: Forge) -> None:
         assert int(passed[1]) >= 12, "the whole contract ran"
     finally:
         host.machine.remove()
+
+
+def test_systemd_has_nothing_to_say_against_the_shipped_units(forge: Forge) -> None:
+    host = forge.edge(standin("v1.23.0"))
+    host.machine.boot()
+    try:
+        units = [f"/etc/systemd/system/{name}.service" for name in ("beehive-edge", "beehive-recover")]
+        done = host.machine.say("systemd-analyze", "verify", "--man=no", *units, "beehive-tool@6b1f2c34-0.service")
+        assert (done.returncode, done.stderr) == (0, "")
+        security = host.machine.say("systemd-analyze", "security", "--threshold=50", "beehive-edge.service")
+        assert security.returncode == 0, "the agent is exposed more than it was: " + security.stdout[-500:]
+    finally:
+        host.machine.remove()
