@@ -9,6 +9,8 @@ import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import aiohttp
 import yaml
@@ -31,6 +33,8 @@ class Connection:
         self._config = _located(config, environment)
         self._settings: Configuration | None = None
         self._client: ApiClient | None = None
+        self._environment = environment
+        self._environment_proxy: str | None = None
         self._token = _TokenFile(self._config.token_file)
         self._retired: list[ApiClient] = []
         """Their calls may still be in flight, and a session that is closed under a call fails in strange ways."""
@@ -69,6 +73,8 @@ class Connection:
             self._retired.append(old)
             if len(self._retired) > _RETIRED:
                 await self._retired.pop(0).close()
+        if client is not old:
+            self._environment_proxy = _proxy_of(settings.host or "", self._environment)
         self._settings, self._made_of, self._outdated = settings, made_of, False
         self.generation += 1
         return client
@@ -87,8 +93,8 @@ class Connection:
 
     @property
     def proxy(self) -> str | None:
-        """A proxy that the kubeconfig names."""
-        return self._settings.proxy if self._settings else None
+        """A proxy that the kubeconfig or else the environment names."""
+        return (self._settings.proxy if self._settings else None) or self._environment_proxy
 
     def renew(self, generation: int) -> None:
         """The credentials of this generation were refused: the next call reads them again."""
@@ -182,9 +188,27 @@ def _state(path: str | None) -> tuple[str, int, int] | None:
 
 def _client(settings: Configuration) -> ApiClient:
     try:
-        return ApiClient(settings)
+        return _without_environment(ApiClient(settings))
     except (OSError, ssl.SSLError) as error:
         raise Unavailable(f"the CA file or the client certificate: {_words(error)}") from None
+
+
+def _without_environment(client: ApiClient) -> ApiClient:
+    """The library's session looks for a netrc file and a proxy in two threads at each request, and breaks where a netrc
+    file has credentials beside our token. Ours takes its connector over."""
+    library: aiohttp.ClientSession = client.rest_client.pool_manager
+    client.rest_client.pool_manager = aiohttp.ClientSession(connector=library.connector)
+    library.detach()
+    return client
+
+
+def _proxy_of(url: str, environment: Mapping[str, str]) -> str | None:
+    """`https_proxy` and the like, unless `no_proxy` names the host."""
+    parts = urlsplit(url)
+    named = {key.lower(): value for key, value in environment.items() if value}
+    if proxy_bypass_environment(parts.hostname or "", {"no": named.get("no_proxy", "")}):
+        return None
+    return named.get(f"{parts.scheme}_proxy")
 
 
 def untrusted(error: BaseException) -> bool:

@@ -271,6 +271,7 @@ async def test_a_fresh_list_knows_what_the_watch_has_not_brought(place: Place, p
 async def test_a_list_that_was_overtaken_is_not_taken_for_the_truth(place: Place, proxy: Proxy) -> None:
     """It was read before a job was made and arrives after a newer list: the job must not be told as gone."""
     async with alone(place.informer(watch_timeout=Duration(20))) as peers:
+        await until(lambda: proxy.count("/nodeupgradejobs?watch"), "the watch is open, so that it can be cut")
         arrive = asyncio.Event()
 
         async def slowly(request: web.Request) -> web.StreamResponse:
