@@ -118,9 +118,7 @@ def _prepared(record: Record, attempt: Attempt, done: StepDone, now: Moment, pol
     if attempt.cancelled:
         return give_back(record, attempt)
     if done.code == codes.BUSY:
-        holder = done.reason or "this node is busy"
-        word = busy(attempt.job, attempt.uid, attempt.attempt, attempt.revision + 1, holder)
-        return Decision(_replace(record, attempt=None, refused=kept(record.refused, word)), (Say(body=word),))
+        return _taken(record, attempt, done.reason)
     good = done.ok or done.code in _NOT_FAILURES
     attempt = with_result(attempt, done.step, good, "" if good else done.reason, now)
     following = FLOW[done.step][0] if good else None
@@ -129,7 +127,15 @@ def _prepared(record: Record, attempt: Attempt, done: StepDone, now: Moment, pol
     return enter(record, attempt, following, now, policy)
 
 
+def _taken(record: Record, attempt: Attempt, holder: str) -> Decision:
+    """Somebody else holds the host, and nothing was changed: the attempt goes back until that has ended."""
+    word = busy(attempt.job, attempt.uid, attempt.attempt, attempt.revision + 1, holder or "this node is busy")
+    return Decision(_replace(record, attempt=None, refused=kept(record.refused, word)), (Say(body=word),))
+
+
 def _swapped(record: Record, attempt: Attempt, done: StepDone, now: Moment, policy: Policy) -> Decision:
+    if done.code == codes.BUSY:  # never said of a rollback that is in hand: that waits for its turn
+        return _taken(record, attempt, done.reason) if attempt.step == UPGRADE else Decision(record)
     target = attempt.spec.version
     stands = done.ok and not done.code and same(done.to_version, target)  # the tool had ended well before it was asked
     if done.code in (ROLLED_BACK, ROLLBACK_FAILED) or (done.step == ROLL_BACK and not stands):

@@ -72,6 +72,25 @@ def test_a_host_that_somebody_else_holds_is_busy_not_failed() -> None:
     assert report(again).revision == word.revision + 1
 
 
+def test_a_host_that_somebody_else_took_before_the_upgrade_is_given_back_and_not_rolled_back() -> None:
+    held = play(*TO_UPGRADE, done(UPGRADE, ok=False, code="Busy", reason="somebody on this host, pid 4021"))
+    word = report(held)
+    assert (word.code, word.final, word.reason) == ("Busy", False, "somebody on this host, pid 4021")
+    assert ran(held) == [], "nothing was changed: there is nothing to roll back"
+    assert held.record.attempt is None
+    again = step(held.record, start(), NOW, POLICY)
+    assert ran(again) == [CHECK]
+    assert report(again).revision == word.revision + 1
+
+
+def test_a_rollback_that_finds_the_host_taken_has_not_failed() -> None:
+    undoing = play(*TO_UPGRADE, done(UPGRADE, ok=False))
+    assert attempt(undoing).step == ROLL_BACK
+    for step_ in (UPGRADE, ROLL_BACK):
+        held = step(undoing.record, done(step_, ok=False, code="Busy"), NOW, POLICY)
+        assert held == Decision(undoing.record), "the attempt is still to be undone"
+
+
 @pytest.mark.parametrize("played", [(start(attempt=2),), (start(attempt=2), done(CHECK, ok=False, attempt=2))])
 def test_a_task_that_was_long_under_way_does_not_run_after_its_successor(played: tuple[Message, ...]) -> None:
     decision = play(*played)
