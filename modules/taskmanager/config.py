@@ -31,8 +31,8 @@ class EdgeConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     """How the node's runner waits and repeats."""
 
     confirmation_limit: Duration = Duration(3600)
-    """How long the node's owner may take to confirm before the upgrade is given up; default 1h. The same as
-    `upgrader.confirmationLimit`."""
+    """How long the node's owner may take to confirm before the upgrade is given up; default 1h. It ends with
+    `ConfirmationExpired`."""
     ask_again: Duration = Duration(30)
     """Pause between two questions whether an upgrade may begin whose lease has ended; default 30s."""
     stop_again: Duration = Duration(10)

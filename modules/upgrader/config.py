@@ -108,8 +108,6 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a service may take to stop, then it is killed; default 90s."""
     version_timeout: Duration = Duration(10)
     """How long a program may take to answer `--version`; default 10s."""
-    confirmation_limit: Duration = Duration(3600)
-    """How long the node's owner may take to confirm; default 1h."""
 
 
 def to_json(config: Config) -> bytes:

@@ -17,7 +17,7 @@ from modules.upgrader.sentences import with_last_words
 from modules.upgrader.tool.orders import last_backup
 from modules.upgrader.tool.record import Record, load_record
 from modules.upgrader.tool.request import Request, settings_of, write_request
-from modules.upgrader.tool.verdict import ROLLBACK_FAILED, ROLLED_BACK
+from modules.upgrader.tool.verdict import ROLLBACK_FAILED, ROLLED_BACK, with_mend
 
 _POLL = 0.1
 _LOOKS_PER_STATUS = 5
@@ -47,7 +47,7 @@ class Handover:
             refusal = await anyio.to_thread.run_sync(self._ask_for_upgrade)
             if refusal:
                 return refusal
-        return await self._watch()
+        return await self._watched()
 
     async def roll_back(self) -> Verdict:
         """The recorded outcome of the upgrade; without one, a rollback now."""
@@ -59,7 +59,8 @@ class Handover:
             done = await anyio.to_thread.run_sync(self._ask_for_rollback)
             if done:
                 return done
-        return await self._watch()
+        verdict, status = await self._watch(changed=True)
+        return await self._or_gave_up(verdict, status)
 
     async def _until_free(self) -> None:
         """What another tool is doing just now is no state to judge by; it ends by itself."""
@@ -122,38 +123,65 @@ class Handover:
 
     # ---- watching -------------------------------------------------------------------------------------------------
 
-    async def _watch(self) -> Verdict:
+    async def _watched(self) -> Verdict:
+        """The tool's word on the upgrade; on the rollback, when it ended again and again without one."""
+        verdict, status = await self._watch()
+        if verdict is None and self._record():
+            await anyio.to_thread.run_sync(self._ask_to_undo)
+            verdict, status = await self._watch()
+        return await self._or_gave_up(verdict, status)
+
+    async def _watch(self, *, changed: bool = False) -> tuple[Verdict | None, Status]:
+        """The verdict; None when the tool ended too often without one, and how it ended last. Raises Busy."""
         starts = 1
         while True:
             for _ in range(_LOOKS_PER_STATUS):
                 record = self._record()
                 if record and record.verdict:
-                    return record.verdict
+                    return record.verdict, Status()
                 await anyio.sleep(_POLL)
             status = await self._status()
             if status.active:
                 continue
             record = self._record()  # its last act, between our look and its end
             if record and record.verdict:
-                return record.verdict
-            if status.exit_code == EXIT_BUSY and await self._is_ours():
+                return record.verdict, status
+            if status.exit_code == EXIT_BUSY and await self._is_held(changed=changed or record is not None):
                 continue
             if starts == _MOST_STARTS:
-                return await anyio.to_thread.run_sync(self._gave_up, record, status)
+                return None, status
             starts += 1
             await anyio.to_thread.run_sync(self._host.services.start, self._unit)
 
-    async def _is_ours(self) -> bool:
-        """The tool was turned away. Is it this very attempt that somebody (`keadm recover`) brings to its end?"""
+    async def _is_held(self, *, changed: bool) -> bool:
+        """The tool was turned away. Does whoever holds the host hold it still?
+
+        It may be this very attempt that somebody (`keadm recover`) brings to its end; and whoever else holds it brings
+        one that is begun to its end first. Busy when nothing is begun.
+        """
         holder = who_holds(self._host.layout.lock)
-        if evidence.busy_with(holder, self._task.uid, self._task.attempt, self._now()):
+        if not changed and evidence.busy_with(holder, self._task.uid, self._task.attempt, self._now()):
             raise Busy(holder or Holder(), self._now())
         if holder:
             await anyio.sleep(_PAUSE)
         return holder is not None
 
-    def _gave_up(self, record: Record | None, status: Status) -> Verdict:
+    def _ask_to_undo(self) -> None:
+        """As `beehive-recover` does where systemd calls it: nobody else is left to bring the old version back."""
+        record = self._record()
+        if record is None or record.verdict:
+            return
+        self._write(record.order.from_version, record.order.new_digest, undo=True)
+        self._host.services.start(self._unit)
+
+    async def _or_gave_up(self, verdict: Verdict | None, status: Status) -> Verdict:
+        if verdict:
+            return verdict
+        return await anyio.to_thread.run_sync(self._gave_up, status)
+
+    def _gave_up(self, status: Status) -> Verdict:
         """The tool ends again and again without a word."""
+        record = self._record()
         try:
             log = self._host.services.log_tail(self._unit, 20)
         except Unavailable:
@@ -162,8 +190,8 @@ class Handover:
         reason = with_last_words(f"the tool {ended(status)}, {_MOST_STARTS} times", log)
         if record is None and self._is_good(None):
             return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
-        before = record.order.from_version if record else ""
-        return Verdict("RollBack", False, ROLLBACK_FAILED, reason, before, installed)
+        before, backup = (record.order.from_version, record.order.backup) if record else ("", "")
+        return Verdict("RollBack", False, ROLLBACK_FAILED, with_mend(reason, installed, backup), before, installed)
 
     async def _status(self) -> Status:
         return await anyio.to_thread.run_sync(self._host.services.status, self._unit)

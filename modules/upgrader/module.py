@@ -5,6 +5,7 @@ import asyncio
 import anyio
 import anyio.to_thread
 
+from beehive.api.nodeupgradejob import ROLL_BACK
 from beehive.message import Envelope
 from beehive.messages.host import Inspect, OwnerSaid, RunStep, StepDone, StopStep, WatchStep
 from beehive.module import Endpoint
@@ -28,6 +29,8 @@ class Upgrader:
         self._task: Task | None = None
         """The step that is under way."""
         self._scope: anyio.CancelScope | None = None
+        self._next: Task | None = None
+        """A rollback that waits for its turn: that a step is under way is no state to judge it by."""
 
     async def run(self, endpoint: Endpoint) -> None:
         steps = Steps(self._host, endpoint.publish, self._world.now)
@@ -47,12 +50,21 @@ class Upgrader:
     def _begin(self, group: asyncio.TaskGroup, endpoint: Endpoint, steps: Steps, task: Task) -> None:
         now = self._task
         if now is None:
-            scope = anyio.CancelScope()
-            self._task, self._scope = task, scope
-            group.create_task(self._step(endpoint, steps, task, scope))
-        elif (now.uid, now.attempt, now.step) != (task.uid, task.attempt, task.step):
+            self._task, self._scope = task, anyio.CancelScope()
+            group.create_task(self._steps(endpoint, steps, task, self._scope))
+        elif (now.uid, now.attempt, now.step) == (task.uid, task.attempt, task.step):
+            return
+        elif task.step == ROLL_BACK:
+            self._next = task
+        else:
             reason = f"job {now.job}, attempt {now.attempt}, step {now.step}"
             endpoint.publish(_done(task, code="Busy", reason=reason))
+
+    async def _steps(self, endpoint: Endpoint, steps: Steps, task: Task, scope: anyio.CancelScope) -> None:
+        await self._step(endpoint, steps, task, scope)
+        while self._next and not endpoint.inbox.closed:
+            self._task, self._next, self._scope = self._next, None, anyio.CancelScope()
+            await self._step(endpoint, steps, self._task, self._scope)
 
     async def _step(self, endpoint: Endpoint, steps: Steps, task: Task, scope: anyio.CancelScope) -> None:
         done = None
@@ -62,6 +74,7 @@ class Upgrader:
         finally:
             self._task = None
         if done is None and not endpoint.inbox.closed:
+            steps.stopped(task)
             done = _done(task, code="Aborted", reason="stopped, for the job was cancelled")
         if done is not None:
             endpoint.publish(done)

@@ -1,5 +1,6 @@
 """What each step of an upgrade means on a host. Each is idempotent, and ends in a StepDone."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -149,18 +150,22 @@ class Steps:
         asked = confirmation.Waiting(
             job=task.job, uid=task.uid, attempt=task.attempt, version=version, since=self._now()
         )
-        asked = confirmation.wait_for(host.files, layout, asked)
-        limit = host.config.confirmation_limit
-        while (word := confirmation.said(layout, task.uid, task.attempt)) is None:
-            if self._now() >= asked.since + limit:
-                confirmation.stop_waiting(host.files, layout)
-                return Outcome(False, "ConfirmationExpired", f"nobody confirmed on the node within {limit:g} s")
+        confirmation.wait_for(host.files, layout, asked)
+        while (word := confirmation.said(layout, task.uid, task.attempt)) is None:  # noqa: ASYNC110 - another process says it
             await anyio.sleep(_POLL)
         confirmation.stop_waiting(host.files, layout)
         self._publish(OwnerSaid(uid=task.uid, attempt=task.attempt, confirmed=word.confirmed, reason=word.reason))
         if word.confirmed:
             return Outcome()
         return Outcome(False, "Rejected", word.reason or "rejected by the node's owner")
+
+    def stopped(self, task: Task) -> None:
+        """It was called off: nobody is asked any more. (An agent that merely ends takes up the same wait again.)"""
+        layout = self._host.layout
+        asked = confirmation.waiting(layout)
+        if asked and (asked.uid, asked.attempt) == (task.uid, task.attempt):
+            with contextlib.suppress(OSError):
+                confirmation.stop_waiting(self._host.files, layout)
 
     # ---- BackUp ---------------------------------------------------------------------------------------------------
 

@@ -24,9 +24,14 @@ def verdict_of(record: Record, installed: str) -> Verdict:
 
 
 def _explained(record: Record, installed: str) -> str:
-    """What went wrong, what lies on the disk, what a person types; the last two are never cut off."""
-    there = f"on disk: {installed or 'no program that answers'}"
-    mend = f"{there}; mend it: keadm rollback edge --historical-version {record.order.backup}"
     undo = record.undo_problem or "unknown"
     problem = f"rollback failed: {undo}" if not record.reason else f"{record.reason}; rollback failed: {undo}"
+    return with_mend(problem, installed, record.order.backup)
+
+
+def with_mend(problem: str, installed: str, backup: str) -> str:
+    """What went wrong, what lies on the disk, what a person types; the last two are never cut off."""
+    there = f"on disk: {installed or 'no program that answers'}"
+    which = f" --historical-version {backup}" if backup else ""
+    mend = f"{there}; mend it: keadm rollback edge{which}"
     return f"{shortened(reason(problem), LONGEST - len(mend) - 2)}; {mend}"

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 
-from beehive.config import Duration
 from beehive.messages.host import OwnerSaid, StepDone, StopStep, WatchStep
 from modules.upgrader import confirmation
+from modules.upgrader.host import keeper
 from modules.upgrader.host.lock import Holder, held
+from modules.upgrader.tool import orders
+from modules.upgrader.tool.phases import Phase
+from modules.upgrader.tool.record import Record, save_record
 from tests.fakes.alone import alone
-from tests.fakes.edge_host import NEW, OLD, program, until
+from tests.fakes.edge_host import NEW, OLD, EdgeHost, program, until
 from tests.modules.upgrader.driving import UID, Make, done, look, order, upgrader
 
 
@@ -41,11 +45,55 @@ async def test_a_killed_tool_is_taken_up_even_when_its_keeper_died_too(edge: Mak
         await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start")
         unit = host.host.tool_unit(UID, 0)
         pid = host.host.services.status(unit).pid
-        keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        for one in (keeper, pid):
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        for one in (parent, pid):
             os.kill(one, signal.SIGKILL)
         assert (await peers.heard(StepDone, 60)).ok
     assert host.starts() == [OLD, NEW], "somebody is left to act, and nothing is doubled"
+
+
+def kill_with_its_keeper(host: EdgeHost) -> None:
+    """The next tool that runs, and whoever would start it again."""
+    unit = host.host.tool_unit(UID, 0)
+    until(lambda: host.host.services.status(unit).active, "the next tool", 30)
+    pid = host.host.services.status(unit).pid
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    for one in (parent, pid):
+        os.kill(one, signal.SIGKILL)
+    until(lambda: not keeper.start_ticks(pid), "its end")
+
+
+async def test_a_tool_that_was_killed_at_each_of_its_starts_is_asked_to_roll_back(edge: Make) -> None:
+    """Nobody may be left on a version that nobody has verified."""
+    host = edge(soak=4.0)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start", 30)
+        for _ in range(3):
+            await anyio.to_thread.run_sync(kill_with_its_keeper, host)
+        ended = await peers.heard(StepDone, 60)
+        assert (ended.ok, ended.code, ended.to_version) == (False, "RolledBack", OLD)
+    assert host.layout.executable.read_bytes() == program(OLD)
+    assert host.runs() == OLD
+    assert host.starts() == [OLD, NEW, OLD]
+
+
+async def test_a_tool_that_cannot_even_roll_back_is_told_with_what_to_type(edge: Make, tmp_path: Path) -> None:
+    """It dies each time, but not before it has written its record: in place of the tool a line of shell."""
+    host = edge()
+    record = Record(order=orders.upgrade_by_hand(host.host, UID, OLD, NEW, "0" * 64), phase=Phase.VERIFY)
+    save_record(host.host.files, host.layout, f"{UID}-0", record)
+    asked = tmp_path / "asked"
+    tool = ("/bin/sh", "-c", f'cat "$5" >> {asked}; echo >> {asked}; exit 1', "tool")
+    async with alone(upgrader(host, tool=tool)) as peers:
+        await peers.send(order("Upgrade"))
+        ended = await peers.heard(StepDone, 60)
+    assert (ended.ok, ended.code) == (False, "RollbackFailed")
+    assert "the tool exited with code 1" in ended.reason
+    assert ended.reason.endswith(f"on disk: {OLD}; mend it: keadm rollback edge --historical-version {OLD}")
+    undone = [msgspec.json.decode(line)["undo"] for line in asked.read_text().splitlines()]
+    assert undone == [False] * 3 + [True] * 3
 
 
 async def test_a_rescue_of_this_very_attempt_is_waited_for_and_not_taken_for_somebody_else(edge: Make) -> None:
@@ -137,7 +185,7 @@ async def test_the_owner_may_say_no_and_once_only(edge: Make) -> None:
     assert confirmation.waiting(host.layout) is None
 
 
-async def test_a_wait_survives_restarts_and_expires(edge: Make) -> None:
+async def test_a_wait_survives_restarts_and_ends_by_a_word(edge: Make) -> None:
     host = edge()
     async with alone(upgrader(host)) as peers:
         await peers.send(order("WaitingConfirmation", require_confirmation=True))
@@ -145,9 +193,13 @@ async def test_a_wait_survives_restarts_and_expires(edge: Make) -> None:
     first = confirmation.waiting(host.layout)
     assert first
     assert peers.all_of(StepDone) == [], "an agent that ends has not decided for the owner"
-    async with alone(upgrader(host, confirmation_limit=Duration(0))) as peers:
-        ended = await done(peers, "WaitingConfirmation", require_confirmation=True)
-        assert (ended.ok, ended.code) == (False, "ConfirmationExpired")
+    async with alone(upgrader(host)) as peers:
+        await peers.send(order("WaitingConfirmation", require_confirmation=True))
+        await look(peers)
+        assert confirmation.waiting(host.layout) == first
+        confirmation.say(host.host.files, host.layout, first, confirmed=True)
+        assert (await peers.heard(StepDone)).ok
+    assert confirmation.waiting(host.layout) is None
 
 
 async def test_stop_ends_a_wait_but_never_an_upgrade(edge: Make) -> None:
@@ -159,9 +211,39 @@ async def test_stop_ends_a_wait_but_never_an_upgrade(edge: Make) -> None:
         assert peers.all_of(StepDone) == [], "another attempt's cancel is not ours"
         await peers.send(StopStep(uid=UID, attempt=0))
         assert (await peers.heard(StepDone)).code == "Aborted"
+        assert confirmation.waiting(host.layout) is None, "nobody is asked for a yes to what was called off"
         assert (await done(peers, "Check")).ok
         await peers.send(order("Upgrade"))
         await peers.send(StopStep(uid=UID, attempt=0))
+        assert (await peers.heard(StepDone, 60)).ok
+    assert host.starts() == [OLD, NEW]
+
+
+async def test_a_rollback_waits_for_the_end_of_the_upgrade_that_is_under_way(edge: Make) -> None:
+    host = edge(soak=1.0)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await peers.send(order("RollBack"))
+        first, second = await peers.heard(StepDone, 60), await peers.heard(StepDone, 60)
+        assert (first.step, first.ok) == ("Upgrade", True)
+        assert (second.step, second.ok, second.to_version) == ("RollBack", True, NEW), "what the tool said stands"
+    assert host.starts() == [OLD, NEW]
+
+
+async def test_an_upgrade_that_is_begun_waits_for_whoever_holds_the_host(edge: Make) -> None:
+    """Busy would say that nothing was changed."""
+    host = edge(soak=4.0)
+    async with alone(upgrader(host)) as peers:
+        assert (await done(peers, "Check")).ok
+        await peers.send(order("Upgrade"))
+        await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start", 30)
+        await anyio.to_thread.run_sync(kill_with_its_keeper, host)
+        with held(host.layout.lock, Holder(step="Upgrade", pid=7)):
+            turned_away = lambda: host.host.services.status(host.host.tool_unit(UID, 0)).exit_code == 3  # noqa: E731
+            await anyio.to_thread.run_sync(until, turned_away, "the tool is turned away", 30)
+            with pytest.raises(AssertionError):
+                await peers.heard(StepDone, 1.5)
         assert (await peers.heard(StepDone, 60)).ok
     assert host.starts() == [OLD, NEW]
 
