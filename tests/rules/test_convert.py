@@ -264,6 +264,14 @@ def test_pins_that_differ_travel_in_the_annotation() -> None:
     assert json.loads(told["metadata"]["annotations"][ONLY_V1ALPHA2])["imageDigestGatter"]["arm64"] == B
 
 
+def test_a_pin_that_a_v1alpha1_client_writes_over_them_counts_and_is_not_lost_for_the_old_ones() -> None:
+    told = down(job2(imageDigestGatter={"amd64": A, "arm64": B}))
+    told["spec"]["imageDigestGatter"] = {"value": B}
+    assert up(told)["spec"]["imageDigestGatter"] == {"amd64": B, "arm64": B}, "the webhook refuses it: pins stay"
+    del told["spec"]["imageDigestGatter"]
+    assert "imageDigestGatter" not in up(told)["spec"]
+
+
 # ---- a v1alpha1 client changes something -----------------------------------------------------------------------------
 
 
