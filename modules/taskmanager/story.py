@@ -26,9 +26,10 @@ _ENDED = (COMPLETED, FAILURE)
 
 
 def events(before: JobStatus, job: NodeUpgradeJob, nodes: Mapping[str, Node]) -> tuple[RecordEvent, ...]:
-    """What is worth telling of a status that was just written; `job` is the object as answered."""
+    """What is worth telling of a status that was just written; `job` is the object as answered. Its end comes last."""
     changed = tuple(_changed(before, job.status))
-    told = [*_head(before, job), *_progress(before, job, changed)]
+    head, progress = tuple(_head(before, job)), tuple(_progress(before, job, changed))
+    told = (*progress, *head) if job.status.phase in _ENDED else (*head, *progress)
     return (*told, *_of_nodes(job, changed, nodes))
 
 

@@ -113,9 +113,9 @@ def test_story_of_a_small_job() -> None:
         said={"n0": success(), "n1": rolled_back(), "n2": a_report(2, final=True, code="Rejected")},
     )
     assert told(started, end) == [
-        "north Completed",
         "north NodesUpgraded",
         "north NodeFailed!",
+        "north Completed",
         "n0 Upgraded",
         "n1 UpgradeFailed!",
         "n2 UpgradeSkipped",
