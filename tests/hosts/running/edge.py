@@ -222,7 +222,10 @@ class Edge:
         state = self.machine.path("/var/lib/kubeedge/running")
         if pid == "0" or not state.exists():
             return ""
-        word = json.loads(state.read_text())
+        try:
+            word = json.loads(state.read_text())
+        except ValueError:  # of the time before a cut: the program does not sync it
+            return ""
         return str(word["version"]) if str(word["pid"]) == pid else ""
 
     def starts(self) -> list[str]:
