@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from beehive.messages.host import Verdict
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.names import attempt_key
+from modules.upgrader.tool.outdated import forget_outdated
 from modules.upgrader.tool.record import (
     Order,
     Record,
@@ -46,4 +47,5 @@ def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
         with contextlib.suppress(OSError):  # then it is told once more
             save_record(host.files, host.layout, tool.key, tool.record)
     prune_records(host.files, host.layout, KEPT)
+    forget_outdated(host, tool.record.order)
     return verdict
