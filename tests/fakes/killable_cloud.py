@@ -53,6 +53,7 @@ class ScriptedHost:
         self.unseen: set[tuple[str, int]] = set()
         self.running = False
         self.on_run: Callable[[], None] = lambda: None
+        self.on_seen: Callable[[str], None] = lambda node: None
 
     def opened(self) -> None:
         """A session began."""
@@ -66,6 +67,7 @@ class ScriptedHost:
             key = (body.uid, body.attempt)
             if isinstance(body, ReportSeen):
                 self.unseen.discard(key)
+                self.on_seen(self.node)
             elif isinstance(body, StartTask):
                 self._start(key, body.job)
 
@@ -156,7 +158,21 @@ class Theatre:
         self.lives = 0
         self.most_running = 0
         for host in self.hosts.values():
-            host.on_run = self._count
+            host.on_run, host.on_seen = self._count, self._check
+        self.early: list[str] = []
+        """Nodes whose last word was acknowledged before it stood in the API server."""
+        self._checks: set[asyncio.Task[None]] = set()
+
+    def _check(self, node: str) -> None:
+        task = asyncio.create_task(self._must_stand(node))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _must_stand(self, node: str) -> None:
+        status = (await self.get(f"{JOBS}/north")).get("status", {})
+        stands = [one["phase"] for one in status.get("nodeStatus", ()) if one["nodeName"] == node]
+        if stands not in (["Successful"], ["Failure"]):
+            self.early.append(node)
 
     def _count(self) -> None:
         self.most_running = max(self.most_running, sum(host.running for host in self.hosts.values()))

@@ -38,6 +38,7 @@ async def must_be_right(theatre: Theatre, where: str) -> None:
     job = await theatre.get(f"{JOBS}/north")
     uid = job["metadata"]["uid"]
     assert {tuple(host.runs) for host in theatre.hosts.values()} == {(f"{uid}#1",)}, f"{where}: each ran once"
+    assert not theatre.early, f"{where}: acknowledged before it stood"
     assert theatre.most_running <= 7, f"{where}: {theatre.most_running} at once"
     phases = Counter((one["phase"], one.get("reasonCode", "")) for one in job["status"]["nodeStatus"])
     assert phases == {("Successful", ""): 19, ("Failure", "RolledBack"): 1}, where
