@@ -37,6 +37,8 @@ class Handover:
         self._key = attempt_key(task.uid, task.attempt)
         self._unit = host.tool_unit(task.uid, task.attempt)
         self._version = checked_version(task.spec.version)
+        self._refusal = ""
+        """Why the unit's last start failed; empty: it did not."""
 
     async def upgrade(self) -> Verdict:
         """The tool's word. Raises Busy, Unavailable, Refused."""
@@ -90,7 +92,7 @@ class Handover:
             self._write(installed, extracted.program, undo=False)
         else:
             self._write(record.order.from_version, record.order.new_digest, undo=False)
-        self._host.services.start(self._unit)
+        self._start()
         return None
 
     def _ask_for_rollback(self) -> Verdict | None:
@@ -102,7 +104,7 @@ class Handover:
             self._write(last_backup(self._host, self._version), "", undo=True)
         else:
             self._write(record.order.from_version, record.order.new_digest, undo=True)
-        self._host.services.start(self._unit)
+        self._start()
         return None
 
     def _is_good(self, record: Record | None) -> bool:
@@ -120,6 +122,14 @@ class Handover:
             settings=settings_of(self._host.config),
         )
         write_request(self._host.files, self._host.layout, request)
+
+    def _start(self) -> None:
+        """One that fails counts as one without a word: it may have been killed too."""
+        self._refusal = ""
+        try:
+            self._host.services.start(self._unit)
+        except Unavailable as error:
+            self._refusal = error.reason
 
     # ---- watching -------------------------------------------------------------------------------------------------
 
@@ -151,7 +161,7 @@ class Handover:
             if starts == _MOST_STARTS:
                 return None, status
             starts += 1
-            await anyio.to_thread.run_sync(self._host.services.start, self._unit)
+            await anyio.to_thread.run_sync(self._start)
 
     async def _is_held(self, *, changed: bool) -> bool:
         """The tool was turned away. Does whoever holds the host hold it still?
@@ -172,7 +182,7 @@ class Handover:
         if record is None or record.verdict:
             return
         self._write(record.order.from_version, record.order.new_digest, undo=True)
-        self._host.services.start(self._unit)
+        self._start()
 
     async def _or_gave_up(self, verdict: Verdict | None, status: Status) -> Verdict:
         if verdict:
@@ -187,7 +197,8 @@ class Handover:
         except Unavailable:
             log = []
         installed = self._host.installed_or_none()
-        reason = with_last_words(f"the tool {ended(status)}, {_MOST_STARTS} times", log)
+        how = f"could not be started: {self._refusal}" if self._refusal else f"{ended(status)}, {_MOST_STARTS} times"
+        reason = with_last_words(f"the tool {how}", log)
         if record is None and self._is_good(None):
             return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
         before, backup = (record.order.from_version, record.order.backup) if record else ("", "")

@@ -9,10 +9,12 @@ import anyio.to_thread
 import msgspec
 import pytest
 
+from beehive.errors import Unavailable
 from beehive.messages.host import OwnerSaid, StepDone, StopStep, WatchStep
 from modules.upgrader import confirmation
 from modules.upgrader.host import keeper
 from modules.upgrader.host.lock import Holder, held
+from modules.upgrader.host.service import Service
 from modules.upgrader.tool import orders
 from modules.upgrader.tool.phases import Phase
 from modules.upgrader.tool.record import Record, save_record
@@ -121,6 +123,31 @@ async def test_a_tool_that_cannot_run_is_told_and_nothing_is_changed(edge: Make)
         assert "the tool exited with code 1" in failed.reason
         assert (await done(peers, "RollBack")).reason == "nothing was changed"
     assert host.starts() == [OLD]
+
+
+@pytest.mark.parametrize(("failures", "good"), [(2, True), (9, False)])
+async def test_a_start_that_fails_is_tried_again(
+    edge: Make, failures: int, good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = edge()
+    module = upgrader(host)
+    services, left = module._host.services, [failures]
+    begin = services.start
+
+    def start(service: Service) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise Unavailable("its keeper failed")
+        begin(service)
+
+    monkeypatch.setattr(services, "start", start)
+    async with alone(module) as peers:
+        assert (await done(peers, "Check")).ok
+        ended = await done(peers, "Upgrade")
+        assert ended.ok is good
+        if not good:
+            assert (ended.code, ended.reason) == ("RolledBack", "the tool could not be started: its keeper failed")
+    assert host.starts() == ([OLD, NEW] if good else [OLD])
 
 
 async def test_a_rollback_without_a_word_of_an_upgrade_restores_a_broken_program(edge: Make) -> None:
