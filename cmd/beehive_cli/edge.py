@@ -3,7 +3,10 @@
 import asyncio
 import os
 import socket
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -14,6 +17,10 @@ from beehive.world import rfc3339
 from beehive_cli.serve import read
 from beehive_cli.token import at_the_desk, on_cluster
 from modules.registry import MODULES
+
+on_host: Callable[[Any], Any] = click.option(
+    "--config", "file", metavar="FILE", help="The agent's configuration: it says where this host keeps its things."
+)
 
 
 @click.group()
@@ -59,6 +66,28 @@ def revoked(file: str | None) -> None:
     click.echo(f"{'NODE':<20}  {'GIVEN BEFORE':<20}  REASON")
     for one in found:
         click.echo(f"{one.node:<20}  {rfc3339(one.before):<20}  {one.reason}".rstrip())
+
+
+@edge.command()
+@on_host
+def confirm(file: str | None) -> NoReturn:
+    """Say yes to the upgrade that waits for this host's owner."""
+    _owner_says("confirm", file)
+
+
+@edge.command()
+@on_host
+@click.option("--reason", default="", metavar="TEXT", help="Is told to who made the job.")
+def reject(file: str | None, reason: str) -> NoReturn:
+    """Say no to the upgrade that waits for this host's owner; that is final."""
+    _owner_says("reject", file, "--reason", reason)
+
+
+def _owner_says(word: str, file: str | None, *more: str) -> NoReturn:
+    """As `keadm ctl` does."""
+    from beehive_cli.keadm import run as tool  # noqa: PLC0415
+
+    sys.exit(tool(["ctl", word, *(("--settings", file) if file else ()), *more]))
 
 
 def _token(file: Path | None) -> str:

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beehive.config import Source, load
 from beehive.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_RUNTIME, EXIT_USAGE
 from beehive_cli.root import run
+from modules.upgrader.config import Config
+from modules.upgrader.confirmation import Waiting, said, wait_for
+from modules.upgrader.host.host import Host
 
 TOP = Path(__file__).resolve().parents[3]
 
@@ -124,6 +128,36 @@ def test_a_join_token_is_never_asked_for_on_the_command_line(
     monkeypatch.delenv("BEEHIVE_JOIN_TOKEN", raising=False)
     assert run(["edge", "join", "--cloud", "https://127.0.0.1:1"]) == EXIT_FAILED
     assert "--token-file FILE, or $BEEHIVE_JOIN_TOKEN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["confirm", "reject"])
+def test_an_owner_with_nothing_to_decide_is_told_so(
+    word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "edge.yaml"
+    file.write_text(f"upgrader: {{root: {tmp_path}, serviceManager: process}}\n")
+    with pytest.raises(SystemExit) as ended:
+        run(["edge", word, "--config", str(file)])
+    assert ended.value.code == EXIT_FAILED
+    assert "there are no valid upgrade tasks to execute" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "confirmed"), [("confirm", True), ("reject", False)])
+def test_the_owners_word_is_kept_for_the_upgrade_that_waits(
+    word: str, confirmed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "edge.yaml"
+    file.write_text(f"upgrader: {{root: {tmp_path}, serviceManager: process}}\n")
+    host = Host(load({"upgrader": Config}, Source(text=file.read_text()))["upgrader"])
+    uid = "0a1b2c3d-0000-4000-8000-000000000001"
+    wait_for(host.files, host.layout, Waiting(job="north", uid=uid, attempt=1, version="v1.23.0", since=0))
+    with pytest.raises(SystemExit) as ended:
+        run(["edge", word, "--config", str(file)])
+    assert ended.value.code == EXIT_OK
+    assert "job north, to v1.23.0" in capsys.readouterr().out
+    word_said = said(host.layout, uid, 1)
+    assert word_said is not None
+    assert word_said.confirmed is confirmed
 
 
 def test_crd_prints_what_is_committed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -250,7 +250,8 @@ async def test_node_goes_from_one_job_to_the_next_with_one_patch_of_each_kind(wo
         assert cluster.status("south").waiting == "a: in flight for job north"
         await cluster.say("a", success(**MINE))
         await cluster.until(lambda: len(cluster.started()) == 2, "the second job has it")
-        await cluster.say("a", success(4, uid="uid-of-south", to_version="v1.24.0", from_version=NEW))
+        second = {"job": "south", "uid": "uid-of-south", "to_version": "v1.24.0", "from_version": NEW}
+        await cluster.say("a", success(4, **second))
         await cluster.until(lambda: not cluster.is_cordoned("a"), "it is free")
         assert cluster.history("a") == f"{OLD}->{NEW};{NEW}->v1.24.0"
 
