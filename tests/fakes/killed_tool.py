@@ -1,8 +1,8 @@
 """Runs the real tool in processes of their own and kills them with SIGKILL at a boundary between two phases.
 
-`python -m tests.fakes.killed_tool REQUEST…`: the first request's tool is killed at boundary 0, the second's at 1, and so
-on; there are two for each time that the tool writes its record, just before and just after. Prints a line of JSON for
-each: how the first process ended, and the exit code of the second, which is not killed.
+`python -m tests.fakes.killed_tool REQUEST…`: the first request's tool is killed at boundary 0, the second's at 1, and
+so on; there are two for each time that the tool writes its record, just before and just after. Prints a line of JSON
+for each: how the first process ended, and the exit code of the second, which is not killed.
 """
 
 import json
@@ -48,4 +48,4 @@ if __name__ == "__main__":
     for number, one in enumerate(sys.argv[1:]):
         first = run(one, number)
         second = run(one, -1) if first < 0 else first
-        print(json.dumps({"first": first, "second": second}))
+        sys.stdout.write(json.dumps({"first": first, "second": second}) + "\n")

@@ -124,7 +124,7 @@ GOOD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("fields", GOOD, ids=lambda fields: str(fields)[:60])
+@pytest.mark.parametrize("fields", GOOD, ids=[f"{'-'.join(fields)}-{n}" for n, fields in enumerate(GOOD)])
 def test_a_good_job_is_taken(jobs: ApiServer, fields: dict[str, Any]) -> None:
     answer = jobs.request("POST", JOBS, job(**fields))
     assert answer.status == 201, answer.body
