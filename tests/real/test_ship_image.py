@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from beehive.api.crd import NAME as CRD
 from beehive.api.crd import crd
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.processes import Daemon, with_free_ports
@@ -116,10 +115,10 @@ def test_nothing_in_it_builds_or_downloads(buildah: Buildah) -> None:
 
 
 @pytest.fixture
-def cluster(apiserver: ApiServer) -> Iterator[ApiServer]:
+def cluster(apiserver: ApiServer) -> ApiServer:
+    """The shared server with our CRD, which stays: others use it too."""
     apiserver.apply(crd())
-    yield apiserver
-    apiserver.kubectl("delete", "crd", CRD)
+    return apiserver
 
 
 def test_it_serves_on_a_read_only_root_with_the_shipped_rights(

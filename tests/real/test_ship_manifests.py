@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from beehive.api.crd import NAME as CRD
 from beehive.api.crd import crd
 from beehive.config import Source, load
 from beehive.runtime import sections
@@ -193,7 +192,6 @@ def clouds(cluster: ApiServer, tmp_path: Path) -> Iterator[Callable[[str], Cloud
     for cloud in made:
         cloud.end()
     cluster.kubectl("delete", "pods", "-n", "kubeedge", "--all", "--grace-period=0", "--force")
-    cluster.kubectl("delete", "crd", CRD)
 
 
 def test_of_two_processes_with_the_shipped_rights_the_one_that_leads_has_the_label(
