@@ -65,6 +65,11 @@ def is_edge(node: Node) -> bool:
     return (node.metadata.labels or {}).get(EDGE_LABEL) == ""
 
 
+def is_etcd(node: Node) -> bool:
+    """It has the etcd role."""
+    return (node.metadata.labels or {}).get(ETCD_LABEL) == "true"
+
+
 def is_ready(node: Node) -> bool:
     """Its Ready condition is True."""
     return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions or ())

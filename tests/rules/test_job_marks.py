@@ -1,7 +1,9 @@
 """Who is started next: slots, the budget, nodes that are away, jobs that want the same node."""
 
+import msgspec
 import pytest
 
+from beehive.api.node import EDGE_LABEL, ETCD_LABEL, Node
 from beehive.world import rfc3339
 from modules.taskmanager.job.marks import BUSY_PAUSE
 from tests.fakes.jobs import (
@@ -272,6 +274,28 @@ def test_node_that_holds_the_quorum_waits() -> None:
     assert phases(job.status) == {"a": "Pending/QuorumAtRisk", "b": "InProgress"}
     assert "quorum" in job.status.waiting
     assert phases(settled(job, nodes=nodes("a", "b")).status)["a"] == "InProgress"
+
+
+def etcd_nodes(*names: str) -> dict[str, Node]:
+    """Edge nodes that are etcd members too."""
+    made = nodes(*names)
+    labels = {EDGE_LABEL: "", ETCD_LABEL: "true"}
+    return {
+        name: msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, labels=labels))
+        for name, one in made.items()
+    }
+
+
+def test_etcd_nodes_go_one_at_a_time_whatever_the_concurrency_and_across_jobs() -> None:
+    members = {**etcd_nodes("a", "b", "c"), **nodes("d")}
+    job = begun(a_job("a", "b", "d", concurrency=3), members)
+    assert phases(job.status) == {"a": "InProgress", "b": "Pending", "d": "InProgress"}
+    waiting = begun(a_job("a", "b", concurrency=3), members).status.waiting
+    assert "etcd nodes go one at a time, and a is in flight" in waiting
+    other = settled(a_job("c", name="south"), job, nodes=members)
+    assert phases(other.status) == {"c": "Pending"}
+    after = settled(job, nodes=members, said={"a": success()})
+    assert phases(after.status) == {"a": "Successful", "b": "InProgress", "d": "InProgress"}
 
 
 def test_clock_that_went_back_marks_all_the_same() -> None:

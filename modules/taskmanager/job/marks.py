@@ -2,7 +2,7 @@
 
 import msgspec
 
-from beehive.api.node import version_of
+from beehive.api.node import is_etcd, version_of
 from beehive.api.nodeupgradejob import DEFAULT_TIMEOUT, IN_PROGRESS, PENDING, NodeEntry, NodeUpgradeJob
 from modules.taskmanager import codes
 from modules.taskmanager.job.deadline import unreachable
@@ -57,6 +57,8 @@ def _judge(job: NodeUpgradeJob, entry: NodeEntry, scene: Scene) -> tuple[NodeEnt
         return entry, why
     if older := scene.wanted_by_older(name, job):
         return entry, f"job {older} is older and wants it too"
+    if beside := _etcd_in_flight(name, scene):
+        return entry, f"etcd nodes go one at a time, and {beside} is in flight"
     if name in scene.news.critical:
         return _at_risk(entry, scene), codes.explain(PENDING, codes.QUORUM_AT_RISK, "")
     return _marked(entry, scene), ""
@@ -74,6 +76,15 @@ def _set_back(job: NodeUpgradeJob, entry: NodeEntry, scene: Scene) -> str:
         return ""
     scene.alarms.append(at)
     return text
+
+
+def _etcd_in_flight(name: str, scene: Scene) -> str:
+    """Another etcd node that is in flight, where this is one too: the verdict about critical nodes is as old as a pass,
+    and two members of which each may go may not go together (product.md 7)."""
+    if not is_etcd(scene.nodes[name]):
+        return ""
+    others = (other for other in scene.taken if other != name and other in scene.nodes)
+    return next((other for other in others if is_etcd(scene.nodes[other])), "")
 
 
 def _at_risk(entry: NodeEntry, scene: Scene) -> NodeEntry:
