@@ -66,7 +66,8 @@ imports: .venv/.dev
 types: .venv/.dev
 	@$(BIN)/mypy
 unit: .venv/.dev
-	@$(BIN)/pytest -q -n 2 --dist worksteal $(UNIT)
+	@$(BIN)/pytest -q -n 4 --dist worksteal -m "not long" $(UNIT)
+	@echo "left out: the tests marked long; make test runs them"
 
 test: .venv/.dev
 	@$(BIN)/python -m tests.tiers $(TIERS) $(if $(K),-k '$(K)')

@@ -11,6 +11,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: left out of `make check`, which must stay quick; `make test` runs it")
     config.addinivalue_line("markers", "virtual_time: run on a loop that leaps from timer to timer")
 
 

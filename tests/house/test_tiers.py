@@ -73,6 +73,7 @@ def test_a_tier_that_has_all_it_needs_installs_nothing(monkeypatch: pytest.Monke
     tiers.prepare("unit", Tier(("tests/rules",), programs={"sh": "dash"}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "result"),
     [
@@ -86,6 +87,7 @@ def test_a_tier_passes_only_if_its_tests_do(tmp_path: Path, source: str, result:
     assert tiers.run("unit", Tier((str(tmp_path),)), "") == result
 
 
+@pytest.mark.long
 def test_a_failed_check_fails_the_tier_unless_tests_are_selected(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_good() -> None:\n    assert True\n")
     tier = Tier((str(tmp_path),), checks=("python -c raise(SystemExit(1))",))

@@ -10,6 +10,8 @@ from modules.upgrader.tool.record import Record, load_record
 from modules.upgrader.tool.work import Tool
 from tests.fakes.memory_host import NEW, OLD, Killed, MemoryHost
 
+pytestmark = pytest.mark.long
+
 GOOD, CRASHING, MIGRATING = f"{NEW} good", f"{NEW} crash", f"{NEW} migrates"
 
 
