@@ -6,6 +6,7 @@ import secrets
 import shutil
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -145,7 +146,19 @@ class ApiServer:
     def kubectl_result(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """As ``kubectl``, with exit code, stdout and stderr for tests of refusals."""
+        """As ``kubectl``, with exit code, stdout and stderr for tests of refusals.
+
+        ``kubectl wait`` fails at once on an object whose status has no conditions yet, as a CRD's in its first moment;
+        it is asked again then.
+        """
+        end = time.monotonic() + 15
+        while True:
+            done = self._kubectl(*arguments, stdin=stdin, kubeconfig=kubeconfig)
+            if "conditions accessor error" not in done.stderr or time.monotonic() > end:
+                return done
+            time.sleep(0.1)
+
+    def _kubectl(self, *arguments: str, stdin: str | None, kubeconfig: Path | None) -> subprocess.CompletedProcess[str]:
         environment = {
             "HOME": str(self._folder),
             "PATH": "/usr/bin:/bin",
