@@ -32,8 +32,11 @@ from tests.real.running.registry import Registry
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Here servers are killed under open connections. What the garbage collector says of such a socket falls on whatever
-    test runs at that moment, so it is no error of that test; processes, ports and files are looked at in the end."""
+    """Here servers are killed under open connections.
+
+    What the garbage collector says of such a socket falls on whatever test runs at that moment, so it is no error of
+    that test; processes, ports and files are looked at in the end.
+    """
     for item in items:
         if "tests/real/" in item.path.as_posix():
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
