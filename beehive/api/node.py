@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from beehive.api.meta import ObjectMeta
+from beehive.api.version import agent_version
 
 EDGE_LABEL = "node-role.kubernetes.io/edge"
 """An edge node carries it with an empty value (spec/kubeedge.md 3.3)."""
@@ -77,8 +78,7 @@ def is_ready(node: Node) -> bool:
 
 def version_of(node: Node) -> str:
     """Version of the agent: of `v1.30.4-kubeedge-v1.22.0` the last part, else the whole (product.md 3.4.2)."""
-    whole = node.status.node_info.kubelet_version
-    return whole.rpartition("-kubeedge-")[2]
+    return agent_version(node.status.node_info.kubelet_version)
 
 
 def with_history(annotation: str, old: str, new: str, most: int = 10) -> str:

@@ -28,6 +28,11 @@ def same(one: str, other: str) -> bool:
     return normalised(one) == normalised(other)
 
 
+def agent_version(whole: str) -> str:
+    """Of kubelet's `v1.30.4-kubeedge-v1.22.0` the last part, else the whole (product.md 3.4.2)."""
+    return whole.rpartition("-kubeedge-")[2]
+
+
 def is_newer(one: str, other: str) -> bool:
     """Is `one` newer than `other`? Only major.minor.patch decides; vendors' suffixes have no order (product.md 3.1)."""
     ours, theirs = numbers(one), numbers(other)

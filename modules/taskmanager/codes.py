@@ -18,27 +18,37 @@ BUSY = "Busy"
 CANCELLING = "Cancelling"
 """Of a Pending entry: the node works on it although it was set back; it was told to stop."""
 UNEXPLAINED = "Unexplained"
-"""The node failed and gave no code that a node may give."""
+"""The node's last word is none that a node may say, or speaks of another version than the job's."""
 INVALID, NOTHING_SELECTED = "Invalid", "NothingSelected"
 
 RETRIED = frozenset({BUDGET_EXCEEDED, NOT_CONNECTED, NOT_READY})
 """A Skipped entry with one of these is tried again by `retry`; Failure and Unknown always are."""
 
 _SKIPS = frozenset({ABORTED, ALREADY_AT_VERSION, NEWER, REJECTED})
+_FAILURES = frozenset(
+    {
+        "CheckFailed", "WaitingConfirmationFailed", "BackUpFailed", "UpgradeFailed", "ConfirmationExpired",
+        "Interrupted", "RolledBack", "RollbackFailed", UNEXPLAINED,
+    }
+)  # fmt: skip
 _CONTROLLERS = frozenset(
     {NOT_FOUND, NOT_AN_EDGE_NODE, NOT_CONNECTED, NOT_READY, BUDGET_EXCEEDED, CORDON_FAILED, TIMED_OUT}
 )
-_NEVER_FINAL = frozenset({WAITING, QUORUM_AT_RISK, BUSY, CANCELLING})
-_CODE = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
+"""What moves a terminal's cursor, breaks a line, turns the direction of writing, or cannot be encoded."""
 LONGEST_REASON = 256
 _LONGEST_VERSION = 63
+_LONGEST_WORD = 40
 
 
-def final_code(said: str) -> str:
-    """The code of a node's final word, made safe; empty for success."""
-    known = said not in _CONTROLLERS and said not in _NEVER_FINAL and _CODE.fullmatch(said) is not None
-    return said if known or not said else UNEXPLAINED
+def is_final(said: str) -> bool:
+    """May a node close its entry with this code? The list is closed; empty is success."""
+    return not said or said in _SKIPS or said in _FAILURES
+
+
+def quoted(word: str) -> str:
+    """A word from outside inside a sentence of ours: its beginning, in quotes, whatever it holds escaped."""
+    return repr(word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…")
 
 
 def phase_of(code: str) -> str:

@@ -3,6 +3,8 @@
 A report is a snapshot, so the entry becomes what the newest one says; a final word beats every word that is not, for
 nothing can come after it. An entry that is closed is changed by a final word of its own attempt only: always when it
 was closed without the node's word, and by a later revision when the node itself had closed it.
+A last word is judged before it counts: its code is one that a node may say, and who says that it is at the job's
+version names that version (promise 9: a node speaks for itself, and cannot make another version count as ours).
 `since` is not touched: it is when the change is written, which the plan knows.
 """
 
@@ -22,6 +24,7 @@ from beehive.api.nodeupgradejob import (
     ActionResult,
     NodeEntry,
 )
+from beehive.api.version import agent_version, image_tag
 from beehive.messages.tasks import TaskReport
 from beehive.world import from_rfc3339, rfc3339
 from modules.taskmanager import codes
@@ -36,15 +39,18 @@ _MOST_REVISION = 2**62
 _replace = msgspec.structs.replace
 
 
-def fold(entry: NodeEntry, report: TaskReport) -> NodeEntry:
-    """The entry with the report folded in; the same object when the report changes nothing."""
+def fold(entry: NodeEntry, report: TaskReport, wanted: str) -> NodeEntry:
+    """The entry with the report folded in; the same object when the report changes nothing.
+
+    `wanted` is the version of the job.
+    """
     if report.attempt == LEGACY_ATTEMPT:
-        return _fold_legacy(entry, report)
+        return _fold_legacy(entry, report, wanted)
     if report.attempt != entry.attempt or not 0 <= report.revision <= _MOST_REVISION:
         return entry
     if report.final:
         news = report.revision > entry.revision or not _closed_by_node(entry)
-        return _closed(entry, report, flow_of(report.results)) if news else entry
+        return _closed(entry, report, flow_of(report.results), wanted) if news else entry
     if entry.phase not in (PENDING, IN_PROGRESS) or report.revision <= entry.revision:
         return entry
     return _in_flight(entry, report)
@@ -80,19 +86,39 @@ def _closed_by_node(entry: NodeEntry) -> bool:
     return codes.is_own_word(entry.phase, entry.reason_code)
 
 
-def _closed(entry: NodeEntry, report: TaskReport, flow: tuple[ActionResult, ...]) -> NodeEntry:
-    code = codes.final_code(report.code)
+def _closed(entry: NodeEntry, report: TaskReport, flow: tuple[ActionResult, ...], wanted: str) -> NodeEntry:
+    code, reason = _judged(report, wanted)
     return _replace(
         entry,
         phase=codes.phase_of(code),
         reason_code=code,
-        reason=codes.sentence(report.reason),
+        reason=codes.sentence(reason),
         action_flow=flow or None,
         historic_version=codes.version_word(report.from_version) or entry.historic_version,
         current_version=codes.version_word(report.to_version),
         revision=report.revision,
         wait_seconds=0,
     )
+
+
+def _judged(report: TaskReport, wanted: str) -> tuple[str, str]:
+    """Code and sentence of a last word, as far as it is believed."""
+    code, own = report.code, f"; it says: {report.reason}" if report.reason else ""
+    if not codes.is_final(code):
+        return codes.UNEXPLAINED, f"ended with {codes.quoted(code)}, which is no code that a node may give{own}"
+    if code in ("", codes.ALREADY_AT_VERSION) and not _is_there(report, wanted):
+        runs = f"names {codes.quoted(report.to_version)}" if report.to_version else "names no version"
+        what = "a successful upgrade" if not code else codes.ALREADY_AT_VERSION
+        return codes.UNEXPLAINED, f"reports {what} but {runs}; the job wants {wanted}{own}"
+    return code, report.reason
+
+
+def _is_there(report: TaskReport, wanted: str) -> bool:
+    """Does it name the job's version? A real EdgeCore that was not restarted names none (spec/kubeedge.md 7.3), nor
+    does a node that ended before it looked."""
+    if not report.to_version:
+        return report.attempt == LEGACY_ATTEMPT or report.code == codes.ALREADY_AT_VERSION
+    return image_tag(agent_version(report.to_version)) == image_tag(wanted)
 
 
 def _in_flight(entry: NodeEntry, report: TaskReport) -> NodeEntry:
@@ -117,7 +143,7 @@ def _wait(seconds: float) -> int:
 # ---- a real EdgeCore ---------------------------------------------------------------------------------------------
 
 
-def _fold_legacy(entry: NodeEntry, report: TaskReport) -> NodeEntry:
+def _fold_legacy(entry: NodeEntry, report: TaskReport, wanted: str) -> NodeEntry:
     """Each of its reports tells one action; they are gathered in the order of the flow (spec/kubeedge.md 4.5)."""
     if entry.phase not in (IN_PROGRESS, UNKNOWN) or not _later_than_dispatch(entry, report):
         return entry
@@ -126,7 +152,7 @@ def _fold_legacy(entry: NodeEntry, report: TaskReport) -> NodeEntry:
     merged = {**known, **told}
     flow = tuple(merged[action] for action in _ACTIONS if action in merged)
     if report.final:
-        return _closed(entry, _renumbered(report, entry.revision + 1), flow)
+        return _closed(entry, _renumbered(report, entry.revision + 1), flow, wanted)
     if not told or entry.phase == UNKNOWN:
         return entry
     return _replace(entry, action_flow=flow, reason_code="", reason="", revision=entry.revision + len(told))

@@ -9,15 +9,28 @@ from hypothesis import strategies as st
 
 from beehive.api.nodeupgradejob import NodeEntry
 from beehive.messages.tasks import TaskReport
+from beehive.messages.wire import from_edge
+from beehive.messages.wire.kubeedge import CODES
 from beehive.world import rfc3339
+from modules.taskmanager import codes as words
+from modules.taskmanager import fold as rule
 from modules.taskmanager.codes import LONGEST_REASON
-from modules.taskmanager.fold import fold, is_free
+from modules.taskmanager.flow import _FAILED, ROLLBACK_FAILED, ROLLED_BACK
+from modules.taskmanager.fold import is_free
+from modules.taskmanager.hearing import CONFIRMATION_EXPIRED
+from modules.taskmanager.resume import INTERRUPTED
+from modules.upgrader.steps import STOPPABLE
 from tests.fakes.jobs import NEW, OLD, START, a_report, an_entry, result, rolled_back, success
+from tests.vectors import KUBEEDGE
 
 
-def outcome(entry: NodeEntry, *reports: TaskReport) -> str:
+def fold(entry: NodeEntry, report: TaskReport, wanted: str = NEW) -> NodeEntry:
+    return rule.fold(entry, report, wanted)
+
+
+def outcome(entry: NodeEntry, *reports: TaskReport, wanted: str = NEW) -> str:
     for report in reports:
-        entry = fold(entry, report)
+        entry = fold(entry, report, wanted)
     return f"{entry.phase}/{entry.reason_code}".rstrip("/")
 
 
@@ -33,11 +46,76 @@ def outcome(entry: NodeEntry, *reports: TaskReport) -> str:
         ("ConfirmationExpired", "Failure/ConfirmationExpired"),
         ("RolledBack", "Failure/RolledBack"),
         ("RollbackFailed", "Failure/RollbackFailed"),
-        ("SomethingNew", "Failure/SomethingNew"),
+        ("Interrupted", "Failure/Interrupted"),
+        ("BackUpFailed", "Failure/BackUpFailed"),
     ],
 )
 def test_last_word_has_the_phase_of_its_code(code: str, expected: str) -> None:
-    assert outcome(an_entry(), a_report(3, final=True, code=code)) == expected
+    assert outcome(an_entry(), a_report(3, final=True, code=code, to_version=NEW)) == expected
+
+
+def test_every_code_that_an_edge_can_come_to_is_on_the_list() -> None:
+    ours = {*_FAILED.values(), ROLLED_BACK, ROLLBACK_FAILED, CONFIRMATION_EXPIRED, INTERRUPTED, "Aborted", "Newer"}
+    hosts = {f"{step}Failed" for step in STOPPABLE}
+    legacy = {code for pair in CODES.values() for code in pair if code is not None}
+    assert [code for code in ours | hosts | legacy if not words.is_final(code)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("SomethingNew", "'SomethingNew'"),
+        ("Successful", "'Successful'"),
+        ("lower", "'lower'"),
+        ("Zeilen\nzwei", "'Zeilen\\nzwei'"),
+        ("\x1b[2J\x9b\u202e'", '"\\x1b[2J\\x9b\\u202e\'"'),
+        ("X" * 9999, f"'{'X' * 40}…'"),
+    ],
+)
+def test_unknown_word_is_quoted_and_explains_nothing(code: str, shown: str) -> None:
+    entry = fold(an_entry(), a_report(3, final=True, code=code, reason="disk full\n", to_version=NEW))
+    assert (entry.phase, entry.reason_code) == ("Failure", "Unexplained")
+    assert entry.reason == f"ended with {shown}, which is no code that a node may give; it says: disk full"
+    assert entry.reason.isprintable()
+
+
+@pytest.mark.parametrize("code", ["", "AlreadyAtVersion"])
+@pytest.mark.parametrize("said", [OLD, f"{NEW}-rc.1", f"{NEW}0", "V1.23.0", "1.23", f" {NEW}", "x" * 999, f"{NEW}\n"])
+def test_success_at_another_version_is_not_believed(code: str, said: str) -> None:
+    entry = fold(an_entry(), success(4, code=code, to_version=said))
+    assert (entry.phase, entry.reason_code) == ("Failure", "Unexplained")
+    what = code or "a successful upgrade"
+    assert entry.reason.startswith(f"reports {what} but names '{said[:5]}")
+    assert entry.reason.endswith(f"; the job wants {NEW}")
+    assert entry.reason.isprintable()
+    assert len(entry.current_version) <= 63, "what it says is shown"
+
+
+def test_success_that_names_no_version_is_not_believed() -> None:
+    entry = fold(an_entry(), success(4, to_version="", reason="trust me"))
+    assert (entry.phase, entry.reason_code) == ("Failure", "Unexplained")
+    assert entry.reason == "reports a successful upgrade but names no version; the job wants v1.23.0; it says: trust me"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("1.12.1", "v1.12.1"),
+        ("v1.12.1", "1.12.1"),
+        ("v1.30.4+k3s1", "v1.30.4+k3s1"),
+        ("v1.30.4+k3s1", "v1.30.4-k3s1"),
+        ("v1.23.1-acme.5", "v1.23.1-acme.5"),
+        ("v1.22.0", "v1.30.4-kubeedge-v1.22.0"),
+    ],
+)
+def test_one_version_has_several_spellings(wanted: str, said: str) -> None:
+    for code, expected in (("", "Successful"), ("AlreadyAtVersion", "Skipped")):
+        assert fold(an_entry(), success(4, code=code, to_version=said), wanted).phase == expected
+
+
+@pytest.mark.parametrize("said", ["v1.30.4", "v1.30.4+k3s2", "v1.30.4+rke2r1", "v1.30.40+k3s1"])
+def test_another_build_is_another_version(said: str) -> None:
+    assert fold(an_entry(), success(4, to_version=said), "v1.30.4+k3s1").reason_code == "Unexplained"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +126,7 @@ def test_last_word_has_the_phase_of_its_code(code: str, expected: str) -> None:
     ],
 )  # fmt: skip
 def test_node_cannot_speak_for_the_controller(code: str) -> None:
-    assert outcome(an_entry(), a_report(3, final=True, code=code)) == "Failure/Unexplained"
+    assert outcome(an_entry(), a_report(3, final=True, code=code, to_version=NEW)) == "Failure/Unexplained"
 
 
 def test_success_brings_versions_and_flow() -> None:
@@ -156,7 +234,7 @@ def test_hostile_words_become_what_the_schema_stores() -> None:
 # ---- a real EdgeCore ---------------------------------------------------------------------------------------------
 
 
-def legacy(action: str, ok: bool = True, code: str | None = None, at: float = START) -> TaskReport:
+def legacy(action: str, ok: bool = True, code: str | None = None, at: float = START, to: str = NEW) -> TaskReport:
     return TaskReport(
         job="north",
         uid="",
@@ -167,7 +245,7 @@ def legacy(action: str, ok: bool = True, code: str | None = None, at: float = ST
         final=code is not None,
         code=code or "",
         from_version=OLD,
-        to_version=NEW,
+        to_version=to,
     )
 
 
@@ -180,6 +258,26 @@ def test_edgecore_reports_one_action_each() -> None:
     entry = fold(entry, legacy("Upgrade", code=""))
     assert entry.phase == "Successful"
     assert [one.action for one in entry.action_flow or ()] == ["Check", "WaitingConfirmation", "BackUp", "Upgrade"]
+
+
+def test_edgecore_that_was_not_restarted_names_no_version_and_is_believed() -> None:
+    """`extend` is `,` then (spec/kubeedge.md 7.3); but a version that it names is compared."""
+    assert outcome(an_entry(), legacy("Upgrade", code="", to="")) == "Successful"
+    assert outcome(an_entry(), legacy("Upgrade", code="", to=OLD)) == "Failure/Unexplained"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("upgrade_ok_final", "Successful"),
+        ("rollback_ok_final", "Failure/RolledBack"),
+        ("rollback_failed_final", "Failure/RollbackFailed"),
+    ],
+)
+def test_what_a_real_edgecore_says_counts(name: str, expected: str) -> None:
+    said = from_edge((KUBEEDGE / f"ws_upstream_v1alpha2_{name}.json").read_bytes()).body
+    assert isinstance(said, TaskReport)
+    assert outcome(an_entry(since=""), said, wanted="v1.23.1") == expected
 
 
 def test_edgecores_rollback_is_a_failure() -> None:

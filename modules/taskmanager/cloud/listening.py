@@ -42,7 +42,7 @@ def place(desk: JobDesk | None, node: str, said: TaskReport | Hello) -> Place:
         return Place.SEEN if said.attempt < entry.attempt else Place.LATER
     if isinstance(said, Hello):
         return Place.FOLD
-    return Place.SEEN if fold(entry, said) == entry else Place.FOLD
+    return Place.SEEN if fold(entry, said, desk.job.spec.version) == entry else Place.FOLD
 
 
 class Listening:

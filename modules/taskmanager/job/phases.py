@@ -28,6 +28,7 @@ from beehive.api.nodeupgradejob import (
 from beehive.api.selection import selected
 from beehive.api.size import fits
 from beehive.api.validate import problems
+from beehive.messages.tasks import TaskReport
 from beehive.world import rfc3339
 from modules.taskmanager import codes
 from modules.taskmanager.fold import fold
@@ -109,13 +110,16 @@ def _heard(job: NodeUpgradeJob, old: Sequence[NodeEntry], scene: Scene) -> list[
     said = scene.news.reports.get(job.metadata.uid)
     if not said:
         return list(old)
-    return [_told(entry, said, scene.now) if entry.node_name in said else entry for entry in old]
+    wanted = job.spec.version
+    return [
+        _told(entry, said[entry.node_name], wanted, scene.now) if entry.node_name in said else entry for entry in old
+    ]
 
 
-def _told(entry: NodeEntry, said: Mapping[str, Sequence[object]], now: float) -> NodeEntry:
+def _told(entry: NodeEntry, said: Sequence[TaskReport], wanted: str, now: float) -> NodeEntry:
     folded = entry
-    for report in said[entry.node_name]:
-        folded = fold(folded, report)  # type: ignore[arg-type]
+    for report in said:
+        folded = fold(folded, report, wanted)
     if folded == entry:
         return entry
     if entry.phase == PENDING and folded.phase == IN_PROGRESS:
