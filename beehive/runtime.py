@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from beehive.errors import RuntimeFailed
 from beehive.journal import Journal, write_durably
 from beehive.log import set_up
 from beehive.module import Module, ModuleSpec
+from beehive.notify import service_manager
 from beehive.record import Tracing
 from beehive.router import Declaration, Kinds, complaints
 from beehive.signals import LastResort, StopOnSignal
@@ -100,7 +102,9 @@ class Process:
         stop = asyncio.Event()
         self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         with StopOnSignal(loop, stop), contextlib.ExitStack() as closing:
-            watchdog = Watchdog(self.supervisor, loop, self.settings.blocked_after)
+            manager = service_manager(os.environ)
+            self.supervisor.when_ready = functools.partial(manager.say, "READY=1")
+            watchdog = Watchdog(self.supervisor, loop, self.settings.blocked_after, manager=manager)
             closing.callback(watchdog.close)
             if self.settings.admin.enable:
                 closing.callback(self._open_admin(loop, watchdog).close)

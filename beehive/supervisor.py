@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from beehive.bus import Bus
 from beehive.errors import ConfigError, RuntimeFailed, Unavailable
 from beehive.message import Draining, ModuleFailed
-from beehive.module import Endpoint, Module
+from beehive.module import Claiming, Endpoint, Module
 from beehive.observe import LogObserver, Observer, describe
 from beehive.restart import GiveUp, Policy, decide
 from beehive.world import World
@@ -38,6 +38,23 @@ class Keeper:
         self.task: asyncio.Task[None] | None = None
         self._supervisor = supervisor
         self._ending = asyncio.Event()
+        self._first: Module | None = None
+        """The instance that claimed, until it runs."""
+
+    def claim(self) -> None:
+        """Make the first instance and let it take what only one process can have. Raises RuntimeFailed, ConfigError."""
+        try:
+            self._first = self.make()
+            if isinstance(self._first, Claiming):
+                self._first.claim()
+        except Exception as error:
+            raise _leaf(error) or self._never_ready(describe(error)) from error
+
+    def release(self) -> None:
+        """Give back what an instance claimed that never ran."""
+        first, self._first = self._first, None
+        if isinstance(first, Claiming):
+            first.release()
 
     def start(self) -> None:
         """Begin to keep it."""
@@ -62,7 +79,7 @@ class Keeper:
         """One life; how it ended, or None when it was told to end."""
         life = asyncio.timeout(None)
         try:
-            self.module = self.make()
+            self.module, self._first = self._first or self.make(), None
             async with life:
                 if self.restarts:
                     self._end_if_hung(life, self.endpoint.readied, asyncio.get_running_loop().time())
@@ -108,11 +125,14 @@ class Keeper:
         if self._ending.is_set():
             return None
         if not self._supervisor.was_ready:
-            raise RuntimeFailed(f"{self.name} failed before the process was ready: {text}")
+            raise self._never_ready(text)
         decision = decide(self._supervisor.policy, self.failures, now)
         if isinstance(decision, GiveUp):
             raise RuntimeFailed(f"{self.name} was given up: {decision.reason}; the last time: {text}")
         return decision.after
+
+    def _never_ready(self, why: str) -> RuntimeFailed:
+        return RuntimeFailed(f"{self.name} failed before the process was ready: {why}")
 
     async def _told_to_stop_within(self, seconds: float) -> bool:
         """Pause, but no longer than until it is told to stop."""
@@ -144,6 +164,7 @@ class Keeper:
         self._ending.set()
         self.endpoint.inbox.close()
         if self.task is None:
+            self.release()
             return
         await asyncio.wait((self.task,), timeout=self.stop_timeout)
         if not self.task.done():
@@ -170,6 +191,8 @@ class Supervisor:
         """Modules whose tasks did not end."""
         self.was_ready = False
         """Every module has been ready at least once."""
+        self.when_ready: Callable[[], None] = lambda: None
+        """Called then."""
 
     def add(
         self, name: str, make: Callable[[], Module], start_timeout: float = 30.0, stop_timeout: float = 10.0
@@ -187,8 +210,12 @@ class Supervisor:
         """Until `stop` is set, or a module can't be kept: then RuntimeFailed is raised after all were stopped."""
         stopping = asyncio.get_running_loop().create_task(stop.wait())
         try:
+            for keeper in self.keepers:
+                keeper.claim()
             await self._start(stopping)
             self.was_ready = not stopping.done()
+            if all(keeper.endpoint.is_ready.is_set() for keeper in self.keepers):
+                self.when_ready()
             tasks = [keeper.task for keeper in self.keepers if keeper.task]
             await asyncio.wait((stopping, *tasks), return_when=asyncio.FIRST_COMPLETED)
         finally:

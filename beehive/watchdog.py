@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 
 from beehive.inbox import Inbox
+from beehive.notify import ServiceManager
 from beehive.supervisor import Supervisor
 
 
@@ -44,10 +45,18 @@ class Ages:
 
 
 class Watchdog:
-    """Watches one loop until it is closed. Must be made on the loop's own thread."""
+    """Watches one loop until it is closed. Must be made on the loop's own thread.
+
+    As long as the loop turns it tells `manager` so, which ends a process that is silent for too long.
+    """
 
     def __init__(
-        self, supervisor: Supervisor, loop: asyncio.AbstractEventLoop, limit: float = 2.0, every: float = 1.0
+        self,
+        supervisor: Supervisor,
+        loop: asyncio.AbstractEventLoop,
+        limit: float = 2.0,
+        every: float = 1.0,
+        manager: ServiceManager | None = None,
     ) -> None:
         self.ages = Ages(supervisor.bus.inboxes)
         self.stalls = 0
@@ -57,7 +66,9 @@ class Watchdog:
         self.delay = 0.0
         """Seconds that the loop took for its last turn that was asked for."""
         self._supervisor, self._loop = supervisor, loop
-        self._limit, self._every = limit, min(every, limit / 2)
+        self._manager = manager or ServiceManager()
+        self._limit, self._every = limit, min(every, limit / 2, self._manager.every or every)
+        self._said = 0.0
         self._loops_thread = threading.get_ident()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -78,6 +89,13 @@ class Watchdog:
             if not turned.wait(self._limit) and not self._end.is_set():
                 self._stall(begun, turned)
             self.delay = time.monotonic() - begun
+            self._say_that_it_turns()
+
+    def _say_that_it_turns(self) -> None:
+        now = time.monotonic()
+        if self._manager.every and now - self._said >= self._manager.every - self._every:
+            self._said = now
+            self._manager.say("WATCHDOG=1")
 
     def _turn(self, turned: threading.Event) -> None:
         self.ages.mark(time.monotonic())
