@@ -4,13 +4,13 @@ A record is either the old one or the new one, whole, whatever is unplugged when
 and the directory fsynced. Readable by people and by other programs; no handle stays open.
 """
 
-import contextlib
-import os
 import re
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+
+from beehive.files import Files
 
 T = TypeVar("T")
 
@@ -20,13 +20,14 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 class Journal:
     """The records of one module, in one directory (0700, files 0600)."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, files: Files | None = None) -> None:
         self.directory = directory
+        self._files = files or Files()
 
     def save(self, key: str, record: object) -> None:
         """Store it durably before returning. Raises OSError (disk full, read-only): then the old record stands."""
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(self._path(key), msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", 0o600)
+        self._files.directory(self.directory)
+        self._files.replace(self._path(key), msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
     def load(self, key: str, kind: type[T]) -> T | None:
         """The record, or None where there is none. A file that is not a record is set aside as `key.bad` first."""
@@ -36,15 +37,15 @@ class Journal:
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError:
-            path.rename(path.with_suffix(".bad"))
-            fsync_directory(self.directory)
+            self._files.rename(path, path.with_suffix(".bad"))
+            self._files.sync(self.directory)
             return None
 
     def forget(self, key: str) -> None:
         """Remove it durably; nothing happens where there is none."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path(key).unlink()
-            fsync_directory(self.directory)
+        path = self._path(key)
+        if path.exists():
+            self._files.discard(path)
 
     def keys(self) -> list[str]:
         """All keys, sorted."""
@@ -58,25 +59,4 @@ class Journal:
 
 def write_durably(path: Path, data: bytes, mode: int) -> None:
     """Replace the file at `path` atomically and durably; nothing is left beside it when that fails."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    fsync_directory(path.parent)
-
-
-def fsync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    Files().replace(path, data, mode)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from beehive.files import Files
 from beehive.journal import Journal, write_durably
 
 
@@ -64,26 +65,27 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "j" / "task.json").stat().st_mode) == 0o600
 
 
+class FullFiles(Files):
+    """A disk that is full after the first bytes of a file."""
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        super().write(path, data[:3], mode)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace", "write"])
 def test_when_the_disk_is_full_the_old_record_stands_and_nothing_is_left_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    journal = Journal(tmp_path)
-    journal.save("task", Record("old"))
+    Journal(tmp_path).save("task", Record("old"))
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    if call == "write":
-        real = os.open
-
-        def to_full_device(_: object, flags: int, mode: int = 0o777) -> int:
-            return real("/dev/full", os.O_WRONLY)
-
-        monkeypatch.setattr(os, "open", to_full_device)
-    elif call == "replace":
+    journal = Journal(tmp_path, FullFiles() if call == "write" else None)
+    if call == "replace":
         monkeypatch.setattr(Path, "replace", full)
-    else:
+    elif call == "fsync":
         monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         journal.save("task", Record("new" * 10_000))
