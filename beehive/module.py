@@ -1,6 +1,6 @@
 """What a module is, and the line of the registry that describes it."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ from beehive.journal import Journal
 from beehive.router import Kinds
 from beehive.world import World
 
-__all__ = ["Endpoint", "Make", "Module", "ModuleSpec", "Sender"]
+__all__ = ["Claiming", "Endpoint", "Make", "Module", "ModuleSpec", "Sender"]
 
 
 class Module(Protocol):
@@ -33,6 +33,21 @@ class Module(Protocol):
 
     async def run(self, endpoint: Endpoint) -> None:
         """Work until the messages end."""
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A module that needs what only one process can have: a port.
+
+    All modules claim before the first one runs, so that a port that is another's is named at once, whatever the modules
+    before it wait for. After a restart, `run` claims by itself.
+    """
+
+    def claim(self) -> None:
+        """Take it; nothing happens where that was done. Raises RuntimeFailed, and then holds nothing."""
+
+    def release(self) -> None:
+        """Give it back; `run` does it when it ends."""
 
 
 class Make(Protocol):

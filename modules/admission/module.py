@@ -40,6 +40,7 @@ class Admission:
         """PEM of the CA that the API server is to trust, once it serves."""
         self.webhook: Webhook | None = None
         """The server, once it serves."""
+        self._listening: socket.socket | None = None
         self._told: dict[str, str] = {}
         """What was said about a registration last, by its path."""
 
@@ -48,13 +49,25 @@ class Admission:
         """Answers so far, by HTTP status."""
         return dict(self.webhook.answered) if self.webhook else {}
 
+    def claim(self) -> None:
+        """The port. Raises RuntimeFailed when it is taken."""
+        if self._listening is None:
+            self._listening = bound(self._config.address, self._config.port)
+            self.port = self._listening.getsockname()[1]
+            log.info("webhook on port %d", self.port)
+
+    def release(self) -> None:
+        """Give the port up."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end. Raises RuntimeFailed when the port is taken."""
-        listening = bound(self._config.address, self._config.port)
-        lent = listening.dup()
+        self.claim()
+        assert self._listening is not None
+        lent = self._listening.dup()
         try:
-            self.port = listening.getsockname()[1]
-            log.info("webhook on port %d", self.port)
             endpoint.ready()
             async with asyncio.TaskGroup() as group:
                 working = group.create_task(self._work(endpoint, lent, group))
@@ -64,7 +77,7 @@ class Admission:
                 if self.webhook:
                     self.webhook.stop()  # never cancelled: uvicorn would leave its sockets open
         finally:
-            listening.close()
+            self.release()
             lent.close()
 
     async def _work(self, endpoint: Endpoint, lent: socket.socket, group: asyncio.TaskGroup) -> None:

@@ -7,7 +7,8 @@ import logging
 from msgspec import Struct
 
 from beehive.backoff import doubling
-from beehive.errors import NoAnswer, PeerFailed, Refused, Unavailable
+from beehive.errors import NoAnswer, PeerFailed, Refused, RuntimeFailed, Unavailable
+from beehive.figures import Figures
 from beehive.journal import Journal
 from beehive.message import Envelope, Lagged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Online, Tell
@@ -15,6 +16,7 @@ from beehive.messages.objects import GetSecret, LeadershipChanged, ListNodes, Pu
 from beehive.messages.runtime import Draining
 from beehive.module import Endpoint
 from beehive.world import World
+from modules.cloudhub import figures as shown
 from modules.cloudhub.config import Config
 from modules.cloudhub.enrolment import Enrolment
 from modules.cloudhub.fleet import Fleet, Pace
@@ -56,26 +58,44 @@ class CloudHub:
         """Who is connected, while it runs."""
         self.websocket_port = 0
         self.https_port = 0
-        """The real ports, once it is ready."""
+        """The real ports, once they are claimed."""
+        self._gates: list[Gate] = []
+        self.figures = Figures(*shown.ALL)
 
     @property
     def counters(self) -> dict[str, int]:
         """What was refused, cut off, told; each only grows until a restart."""
         return dict(self.fleet.counters) if self.fleet else {}
 
+    def claim(self) -> None:
+        """Both ports, shut: who comes is sent away until this process leads. Raises RuntimeFailed when one is taken."""
+        if self._gates:
+            return
+        config = self._config
+        try:
+            for which, where in (("websocket", config.websocket), ("https", config.https)):
+                self._gates.append(Gate(which, where.address, where.port))
+        except RuntimeFailed:
+            self.release()
+            raise
+        for gate in self._gates:
+            gate.shut()
+        self.websocket_port, self.https_port = (gate.port for gate in self._gates)
+        log.info("websocket on port %d, HTTPS on port %d", self.websocket_port, self.https_port)
+
+    def release(self) -> None:
+        """Give the ports up."""
+        while self._gates:
+            self._gates.pop().close()
+
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end. Raises RuntimeFailed when a port is taken."""
-        config = self._config
-        gates = [Gate("websocket", config.websocket.address, config.websocket.port)]
+        self.claim()
         try:
-            gates.append(Gate("https", config.https.address, config.https.port))
-            self.websocket_port, self.https_port = (gate.port for gate in gates)
-            log.info("websocket on port %d, HTTPS on port %d", self.websocket_port, self.https_port)
             async with asyncio.TaskGroup() as group:
-                await _Running(self, endpoint, gates, group).loop()
+                await _Running(self, endpoint, self._gates, group).loop()
         finally:
-            for gate in gates:
-                gate.close()
+            self.release()
 
 
 class _Running:
@@ -94,6 +114,7 @@ class _Running:
         pace = Pace(self._config.messages_per_second, float(self._config.message_burst))
         self._fleet = hub.fleet = Fleet(endpoint, self._world, Sessions(first), group.create_task, pace)
         self._tickets = Tickets(endpoint, self._fleet.counters, self._fleet.leads)
+        self._show(hub.figures)
         self._reserved = 0
         self._open_since = 0.0
         self._next_sweep = 0.0
@@ -103,6 +124,18 @@ class _Running:
         self._stale = asyncio.Event()
         """The Secrets may say something else than the keyring."""
         self._web: Web | None = None
+
+    def _show(self, figures: Figures) -> None:
+        """What a scrape finds out by itself."""
+        fleet, keyring, now = self._fleet, self._keyring, self._world.now
+        figures.derived(shown.CONNECTED, lambda: shown.connected(fleet.sessions.all()))
+        full = lambda: sum(gate.turned_away for gate in self._gates)  # noqa: E731
+        figures.derived(shown.REFUSED, lambda: shown.refused(dict(fleet.counters), full()))
+        frames = {("in",): "frames_in", ("out",): "frames_out"}
+        figures.derived(shown.FRAMES, lambda: {way: fleet.counters[name] for way, name in frames.items()})
+        figures.derived(
+            shown.CERTIFICATE_ENDS, lambda: {(name,): end - now() for name, end in keyring.ends.items()}
+        )  # fmt: skip
 
     async def loop(self) -> None:
         self._shut()

@@ -185,6 +185,21 @@ def test_a_taken_port_is_named_and_ends_the_process_at_once(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("which", ["cloudhub.websocket", "cloudhub.https", "admission"])
+def test_a_taken_port_is_named_at_once_although_no_api_server_answers(which: str, tmp_path: Path) -> None:
+    settings = {"informer.server": "http://127.0.0.1:1", "runtime.data": f"{tmp_path}/data", "runtime.admin.port": "0"}
+    settings |= {f"{one}.port": "0" for one in ("cloudhub.websocket", "cloudhub.https", "admission")}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings |= {f"{which}.port": str(taken.getsockname()[1]), f"{which}.address": "127.0.0.1"}
+        flags = [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
+        done = call("cloudcore", *flags, directory=tmp_path)
+        assert done.returncode == EXIT_RUNTIME
+        said = done.stderr.splitlines()[-1].lower()
+        assert f"port {taken.getsockname()[1]}" in said
+        assert f"set {which}.port" in said
+    assert "Traceback" not in done.stderr
+
+
 def test_keadm_is_the_same_executable_under_another_name(tmp_path: Path) -> None:
     done = call("keadm", "upgrade", "--help", directory=tmp_path)
     assert done.returncode == EXIT_OK
