@@ -52,9 +52,9 @@ class Keeper:
 
     def release(self) -> None:
         """Give back what an instance claimed that never ran."""
-        first, self._first = self._first, None
-        if isinstance(first, Claiming):
-            first.release()
+        if isinstance(self._first, Claiming):
+            self._first.release()
+        self._first = None
 
     def start(self) -> None:
         """Begin to keep it."""

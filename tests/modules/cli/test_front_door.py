@@ -185,6 +185,7 @@ def test_a_taken_port_is_named_and_ends_the_process_at_once(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["cloudhub.websocket", "cloudhub.https", "admission"])
 def test_a_taken_port_is_named_at_once_although_no_api_server_answers(which: str, tmp_path: Path) -> None:
     settings = {"informer.server": "http://127.0.0.1:1", "runtime.data": f"{tmp_path}/data", "runtime.admin.port": "0"}
