@@ -36,7 +36,7 @@ class Module(Protocol):
 
 
 @runtime_checkable
-class Claiming(Protocol):
+class Claiming(Module, Protocol):
     """A module that needs what only one process can have: a port.
 
     All modules claim before the first one runs, so that a port that is another's is named at once, whatever the modules
