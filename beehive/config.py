@@ -5,6 +5,7 @@ whose fields have defaults and docstrings; keys in files are written in camelCas
 a method `problems()` that says which of its settings do not fit each other.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -14,9 +15,11 @@ from msgspec import Struct
 from beehive.errors import ConfigError, Problem
 from beehive.settings import Duration, Port, Reader, did_you_mean, is_struct
 
-__all__ = ["Duration", "Judged", "Port", "Source", "build", "checked", "environment_names", "load"]
+__all__ = ["Duration", "Judged", "Port", "Source", "build", "checked", "environment_names", "load", "where"]
 
 S = TypeVar("S", bound=Struct)
+
+_SERVICE = re.compile(r"[A-Z0-9_]+_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
 
 
 @runtime_checkable
@@ -44,21 +47,34 @@ def load(sections: Mapping[str, type[Struct]], source: Source, *, others: bool =
     Raises ConfigError that holds all problems.
     """
     reader = Reader()
+    loaded = _loaded(sections, source, reader, others)
+    for name, section in loaded.items():
+        reader.problems += _misfits(section, name, reader)
+    if reader.problems:
+        raise ConfigError(source.name, reader.problems)
+    return loaded
+
+
+def where(sections: Mapping[str, type[Struct]], source: Source, path: str) -> str:
+    """Where the setting `path` gets its value: `line 7`, a variable's or a flag's name, or `default`."""
+    reader = Reader()
+    _loaded(sections, source, reader, others=True)
+    return reader.lines.get(path, "default")
+
+
+def _loaded(sections: Mapping[str, type[Struct]], source: Source, reader: Reader, others: bool) -> dict[str, Any]:
     root = reader.parse(source.text)
     tree = reader.mapping(root, "") if root is not None else {}
     for name, (where, _) in tree.items():
         if name not in sections and not others:
             reader.complain(where, name, f"no such section{did_you_mean(name, sections)}")
     _complain_of_unknown_flags(sections, source, reader)
+    _complain_of_unknown_variables(sections, source, reader)
     loaded = {}
     for name, kind in sections.items():
         values = reader.struct(tree[name][1], kind, name) if name in tree else {}
         _override(values, kind, name, source, reader)
         loaded[name] = build(kind, values)
-    for name, section in loaded.items():
-        reader.problems += _misfits(section, name, reader)
-    if reader.problems:
-        raise ConfigError(source.name, reader.problems)
     return loaded
 
 
@@ -87,6 +103,25 @@ def _complain_of_unknown_flags(sections: Mapping[str, type[Struct]], source: Sou
     for path in source.flags:
         if path not in known:
             reader.complain("flag", path, f"no such setting{did_you_mean(path, known)}")
+
+
+def _complain_of_unknown_variables(sections: Mapping[str, type[Struct]], source: Source, reader: Reader) -> None:
+    """A name below one of our sections, or nearly one of our names, but no setting."""
+    known = [name for section, kind in sections.items() for name in environment_names(kind, section)]
+    ours = tuple(f"BEEHIVE_{section.upper()}_" for section in sections)
+    for name, value in source.environment.items():
+        if not name.startswith("BEEHIVE_") or name in known or _is_service_link(name, value):
+            continue
+        near = did_you_mean(name, known, cutoff=0.85)
+        if near or name.startswith(ours):
+            reader.complain(name, "", f"no such setting{near}")
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Kubernetes puts these into every container for every Service (https://kubernetes.io/docs/concepts/services-
+    networking/service/#environment-variables); for one called `beehive-admission` they begin like settings of ours.
+    """
+    return bool(_SERVICE.fullmatch(name)) or (name.endswith("_PORT") and "://" in value)
 
 
 def build(kind: type[S], values: Mapping[str, Any]) -> S:
@@ -118,7 +153,7 @@ def _leaves(kind: type[Struct], path: str) -> Iterator[tuple[str, Any]]:
 def _override(values: dict[str, Any], kind: type[Struct], section: str, source: Source, reader: Reader) -> None:
     leaves = dict(_leaves(kind, section))
     said = [(name, path, source.environment[name]) for name, path in environment_names(kind, section).items()
-            if name in source.environment]  # fmt: skip
+            if name in source.environment and not _is_service_link(name, source.environment[name])]  # fmt: skip
     said += [(f"--{path}", path, text) for path, text in source.flags.items() if path in leaves]
     for where, path, text in said:
         value = reader.text(text, leaves[path], where, path)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import functools
 import importlib.util
 import os
@@ -16,7 +17,7 @@ from beehive import config as configuration
 from beehive.admin import Admin
 from beehive.bus import Bus
 from beehive.config import Duration, Port
-from beehive.errors import RuntimeFailed
+from beehive.errors import ConfigError, Problem, RuntimeFailed
 from beehive.journal import Journal, write_durably
 from beehive.log import set_up
 from beehive.module import Module, ModuleSpec
@@ -132,6 +133,7 @@ def run(
     """
     settings = configuration.load(sections(registry), source)
     set_up(settings["runtime"].log_format, settings["runtime"].log_level)
+    _make_usable(Path(settings["runtime"].data), registry, source)
     specs = chosen(registry, mode, only)
 
     async def live() -> None:
@@ -149,6 +151,19 @@ def run(
             runner.run(live())
     finally:
         last.called_off()
+
+
+def _make_usable(data: Path, registry: Sequence[ModuleSpec], source: configuration.Source) -> None:
+    """The data directory, made if need be. Raises ConfigError that names its setting."""
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        path = "runtime.data"
+        text = f"{data} cannot be used: {error.strerror}; set it to a directory that this user may write to"
+        where = configuration.where(sections(registry), source, path)
+        raise ConfigError(source.name, [Problem(where, path, text)]) from None
 
 
 def _kinds_of(

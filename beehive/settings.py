@@ -134,9 +134,9 @@ def is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
-def did_you_mean(word: str, known: Mapping[str, Any] | Iterable[str]) -> str:
-    """`; did you mean cloudhub?`, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+def did_you_mean(word: str, known: Mapping[str, Any] | Iterable[str], cutoff: float = 0.6) -> str:
+    """`; did you mean cloudhub?`, or nothing; `cutoff` is how alike they must be, at most 1."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]}?" if near else ""
 
 

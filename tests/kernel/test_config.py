@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from beehive.config import Duration, Port, Source, environment_names, load
+from beehive.config import Duration, Port, Source, environment_names, load, where
 from beehive.errors import ConfigError
 
 
@@ -109,6 +109,49 @@ def test_an_unquoted_version_that_yaml_takes_for_a_number_is_refused_not_changed
     assert problems("tasks: {version: 1.20}") == [
         ("line 1", "tasks.version", "1.2 does not fit: expected `str`, got `float`")
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("BEEHIVE_HUB_WEBSOCKETPORT", "no such setting; did you mean BEEHIVE_HUB_WEBSOCKET_PORT?"),
+        ("BEEHIVE_TASKS_FLUHS", "no such setting; did you mean BEEHIVE_TASKS_FLUSH?"),
+        ("BEEHIVE_TASK_FLUSH", "no such setting; did you mean BEEHIVE_TASKS_FLUSH?"),
+        ("BEEHIVE_HUB_ANYTHING_ELSE", "no such setting"),
+    ],
+)
+def test_a_name_in_the_environment_that_looks_like_one_of_ours_must_be_one(name: str, text: str) -> None:
+    assert problems("", environment={name: "2s"}) == [(name, "", text)]
+
+
+def test_the_variables_that_kubernetes_makes_of_services_are_left_alone() -> None:
+    """Of `beehive`, `beehive-hub`, and `beehive-hub-websocket`, one of whose is spelled as a setting of ours."""
+    services = {}
+    for name in ("BEEHIVE", "BEEHIVE_HUB", "BEEHIVE_HUB_WEBSOCKET", "BEEHIVE_TASKS_FLUSH"):
+        services |= {f"{name}_SERVICE_HOST": "10.0.0.1", f"{name}_SERVICE_PORT": "10000"}
+        services |= {f"{name}_SERVICE_PORT_HTTPS": "10002", f"{name}_PORT": "tcp://10.0.0.1:10000"}
+        services |= {f"{name}_PORT_10000_TCP{end}": "x" for end in ("", "_PROTO", "_PORT", "_ADDR")}
+    assert read("", services)["hub"].websocket.port == 10000
+
+
+@pytest.mark.parametrize(
+    "name", ["BEEHIVE_JOIN_TOKEN", "BEEHIVE_HUBRIS", "BEEHIVE_", "BEEHIVE", "XBEEHIVE_TASKS_FLUHS"]
+)
+def test_other_names_in_the_environment_are_somebody_elses(name: str) -> None:
+    assert read("", {name: "x"}) == {"hub": Hub(), "tasks": Tasks()}
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "expected"),
+    [
+        ("tasks:\n  flush: 1s\n", {}, "line 2"),
+        ("", {"environment": {"BEEHIVE_TASKS_FLUSH": "1s"}}, "BEEHIVE_TASKS_FLUSH"),
+        ("tasks:\n  flush: 1s\n", {"flags": {"tasks.flush": "3s"}}, "--tasks.flush"),
+        ("", {}, "default"),
+    ],
+)
+def test_where_a_setting_comes_from_can_be_said(text: str, more: dict[str, Any], expected: str) -> None:
+    assert where(SECTIONS, Source("cloud.yaml", text, **more), "tasks.flush") == expected
 
 
 def test_the_environment_overrides_the_file_and_flags_override_both() -> None:

@@ -5,13 +5,15 @@ The first line on standard output is the server's address.
 
 import argparse
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from modules.demo.apiserver.kinds import from_crd
 from modules.demo.apiserver.server import Config, Server
 
 
@@ -48,7 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--key", default="", help="PEM file of the certificate's key")
     parser.add_argument(
-        "--crd", type=Path, action="append", help="CustomResourceDefinition as JSON; by default Beehive's own"
+        "--crd",
+        type=Path,
+        action="append",
+        help="file of CustomResourceDefinitions, as YAML or JSON; by default our own",
     )
     parser.add_argument(
         "--history", type=int, default=20_000, help="changes remembered per kind; older watches get 410"
@@ -62,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _config(options: argparse.Namespace) -> Config:
     return Config(
-        crds=[json.loads(path.read_text()) for path in options.crd] if options.crd else [_own_crd()],
+        crds=[crd for path in options.crd for crd in _crds(path)] if options.crd else [_own_crd()],
         host=options.host,
         port=options.port,
         token=options.token_file.read_text().strip() if options.token_file else "",
@@ -73,6 +78,33 @@ def _config(options: argparse.Namespace) -> Config:
         namespaces=options.namespace,
         faults=options.faults,
     )
+
+
+def _crds(path: Path) -> list[Mapping[str, Any]]:
+    """The definitions in a file, JSON or YAML. Raises ValueError that names it."""
+    try:
+        found = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"{path}: not YAML or JSON: line {line}: {error.problem or error.context}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not YAML or JSON: {str(error).splitlines()[0]}") from None
+    wrong = [problem for one in found or [None] if (problem := _misfit(one))]
+    if wrong:
+        raise ValueError(f"{path}: not a CustomResourceDefinition: {wrong[0]}")
+    return found
+
+
+def _misfit(crd: Any) -> str:
+    if not isinstance(crd, Mapping):
+        return "it is empty" if crd is None else f"a mapping is expected, not {str(crd)[:40]}"
+    if crd.get("kind") != "CustomResourceDefinition":
+        return f"its kind is {str(crd.get('kind'))[:40]}"
+    try:
+        from_crd(crd)
+    except (KeyError, TypeError, AttributeError) as error:
+        return f"{str(error)[:80]} is missing or no value that it may have"
+    return ""
 
 
 def _own_crd() -> Mapping[str, Any]:

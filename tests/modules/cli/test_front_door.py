@@ -1,5 +1,6 @@
 """The front door: names, words, exit codes; what is wrong is one sentence, never a traceback."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -199,6 +200,27 @@ def test_a_taken_port_is_named_at_once_although_no_api_server_answers(which: str
         assert f"port {taken.getsockname()[1]}" in said
         assert f"set {which}.port" in said
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("lies", ["a file", "no directory of ours"])
+def test_a_data_directory_that_cannot_be_used_names_its_setting(
+    lies: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "edge.yaml"
+    data = tmp_path / "data"
+    file.write_text(f"runtime:\n  data: {data}\n  admin: {{enable: false}}\n")
+    if lies == "a file":
+        data.write_text("something")
+        why = "File exists"
+    else:
+        data.mkdir()
+        monkeypatch.setattr(os, "access", lambda path, _: Path(path) != data)  # the tests may run as root
+        why = "Permission denied"
+    assert run(["--mode", "edge", "--config", str(file)]) == EXIT_CONFIG
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file} has 1 problem:",
+        f"  line 2   runtime.data: {data} cannot be used: {why}; set it to a directory that this user may write to",
+    ]
 
 
 def test_keadm_is_the_same_executable_under_another_name(tmp_path: Path) -> None:

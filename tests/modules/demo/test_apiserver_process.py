@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
+import yaml
 
 from modules.demo.apiserver.__main__ import main
 from modules.demo.apiserver.server import Config
@@ -40,6 +41,40 @@ def test_it_ends_well_at_a_signal(tmp_path: Path, number: signal.Signals) -> Non
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_the_crd_may_be_yaml_with_several_documents(tmp_path: Path) -> None:
+    other = json.loads(json.dumps(CRD).replace("rollout", "rolldown").replace("Rollout", "Rolldown"))
+    (tmp_path / "crd.yaml").write_text(f"---\n{yaml.safe_dump(CRD)}---\n{yaml.safe_dump(other)}---\n")
+    command = [sys.executable, "-m", "modules.demo.apiserver", f"--crd={tmp_path / 'crd.yaml'}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        for path in (ROLLOUTS, ROLLOUTS.replace("rollout", "rolldown")):
+            assert httpx.get(address + path).status_code == 200, path
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: [", "not YAML or JSON: line 1: "),
+        ("- 1\n", "not a CustomResourceDefinition: "),
+        ("", "not a CustomResourceDefinition: it is empty"),
+        ("kind: ConfigMap\n", "not a CustomResourceDefinition: its kind is ConfigMap"),
+        ("kind: CustomResourceDefinition\n", "not a CustomResourceDefinition: "),
+    ],
+)
+def test_a_file_that_is_no_crd_is_named(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "crd.yaml"
+    file.write_text(text)
+    assert main([f"--crd={file}"]) == 78
+    said = capsys.readouterr().err
+    assert said.startswith(f"The embedded API server cannot start: {file}: {why}")
+    assert said.count("\n") == 1
 
 
 def test_over_tls_with_a_token(tmp_path: Path) -> None:
