@@ -3,16 +3,19 @@
 import platform
 from pathlib import Path
 
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
 from beehive.api.version import same
 from beehive.errors import Refused
 from modules.upgrader.config import Images
-from modules.upgrader.host.files import digest_of
+from modules.upgrader.host.files import Files
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.layout import KEADM, MANIFEST, Layout
+from modules.upgrader.host.program import program_of
 from modules.upgrader.host.programs import version_of
+from modules.upgrader.host.tree import walk
 from modules.upgrader.images import (
     Access,
     ArchiveSource,
@@ -67,24 +70,41 @@ async def look_up(host: Host, request: ImageRequest) -> Resolved:
 
 async def bring(host: Host, request: ImageRequest) -> Extracted:
     """Extract the program (and the image's keadm) to the upgrade's folder. Raises Refused, Unavailable, OSError."""
-    images, target, layout = host.config.images, host.config.target, host.layout
+    images, layout = host.config.images, host.layout
     folder, program = layout.upgrade(request.version), layout.artefact(request.version)
-    wanted = (
-        WantedFile(path=target.image_path, to=program, mode=0o755, policy=target.format),
-        WantedFile(path=_KEADM_IN_IMAGE, to=folder / KEADM, mode=0o700, policy="any"),
-    )
+    if layout.link:
+        await anyio.to_thread.run_sync(host.files.remove_tree, program)  # of another image, perhaps
+    wanted = (*_wanted(host, program), WantedFile(path=_KEADM_IN_IMAGE, to=folder / KEADM, mode=0o700, policy="any"))
     fetched = await fetch(request, wanted, sources_of(images), layout.downloads, access=access_of(images))
-    placed = next(file for file in fetched.files if file.to == program)
-    extracted = Extracted(
-        request.version, fetched.image.reference, fetched.image.manifest_digest, placed.sha256, placed.size
-    )
+    if layout.link:
+        await anyio.to_thread.run_sync(_let_in, layout, program)
+    size = sum(file.size for file in fetched.files if file.to == program or program in file.to.parents)
+    digest = await anyio.to_thread.run_sync(host.program.digest_of, program)
+    extracted = Extracted(request.version, fetched.image.reference, fetched.image.manifest_digest, digest, size)
     host.files.replace(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(extracted), indent=1) + b"\n")
     return extracted
 
 
+def _wanted(host: Host, program: Path) -> tuple[WantedFile, ...]:
+    target, layout = host.config.target, host.layout
+    if layout.link is None:
+        return (WantedFile(path=target.image_path, to=program, mode=0o755, policy=target.format),)
+    inside = layout.executable.relative_to(layout.link)
+    started = WantedFile(path=f"{target.image_path}/{inside}", to=program / inside, mode=0o755, policy=target.format)
+    return started, WantedFile(path=target.image_path, to=program, policy="any", folder=True)
+
+
+def _let_in(layout: Layout, program: Path) -> None:
+    """A tree is asked for its version as somebody without powers, who has to find its other files by their paths."""
+    for folder in (layout.upgrades, program.parent):
+        folder.chmod(0o711)
+    for folder in (program, *(path for path in walk(program) if path.is_dir())):
+        folder.chmod(0o755)
+
+
 def check_program(host: Host, version: str) -> None:
     """Ask the extracted program itself, before anything is touched. Refused: it does not run, or is another version."""
-    said = version_of(host.layout.artefact(version), host.config.version_timeout)
+    said = version_of(host.layout.started(version), host.config.version_timeout)
     if not same(said, version):
         raise Refused(f"The program in the image says that it is {said}, not {version}")
 
@@ -95,7 +115,8 @@ def load_extracted(layout: Layout, version: str) -> Extracted | None:
         extracted = msgspec.json.decode((layout.upgrade(version) / MANIFEST).read_bytes(), type=Extracted)
     except (OSError, msgspec.MsgspecError):
         return None
-    whole = same(extracted.version, version) and digest_of(layout.artefact(version)) == extracted.program
+    program = program_of(Files(), layout)
+    whole = same(extracted.version, version) and program.digest_of(layout.artefact(version)) == extracted.program
     return extracted if whole else None
 
 

@@ -12,9 +12,15 @@ class Target(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is upgraded. All paths lie below `upgrader.root`. Default: EdgeCore as KubeEdge lays it out."""
 
     executable: str = "/usr/local/bin/edgecore"
-    """The program that is swapped. In a backup and in an upgrade's folder it has the same file name."""
+    """The program that the service starts, and what is swapped unless `link` is given."""
+    link: str = ""
+    """A symlink to the folder that is installed, such as `/usr/local/lib/beehive/current`: then the program is that
+    whole folder, `executable` lies below the link, the other versions' folders beside it. Empty: it is one file."""
+    tool_link: str = ""
+    """With `link`: a symlink beside it that follows when an upgrade has succeeded. The tool's units start the tool
+    through it, so that a new version that can't even start is never the one to take itself back."""
     image_path: str = "/usr/local/bin/edgecore"
-    """Where the program lies in the image."""
+    """Where the program, or with `link` its folder, lies in the image."""
     config: str = "/etc/kubeedge/config/edgecore.yaml"
     """Its configuration file; saved, and restored by a rollback only. Empty: it has none."""
     database: str = "/var/lib/kubeedge/edgecore.db"

@@ -5,7 +5,6 @@ import contextlib
 from beehive.errors import Refused, Unavailable
 from beehive.messages.host import Evidence
 from modules.upgrader.host.backup import backup_digests
-from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Holder, who_holds
 from modules.upgrader.host.names import attempt_key
@@ -50,7 +49,7 @@ def is_complete(host: Host, record: Record | None) -> bool:
     """Is the program on disk one that is known, whole? A host that knows none yet goes by the program's own answer."""
     from modules.upgrader.artefact import extracted_digests  # noqa: PLC0415 - brings the image client
 
-    digest = digest_of(host.layout.executable)
+    digest = host.program.digest()
     if record:
         return digest in (record.order.old_digest, record.order.new_digest)
     known = backup_digests(host.layout) | extracted_digests(host.layout)

@@ -130,7 +130,7 @@ class Steps:
 
     def _rooms(self, image: int) -> list[Room]:
         layout, reserve = self._host.layout, self._host.config.limits.reserve_bytes
-        program = layout.executable.stat().st_size
+        program = self._host.program.size()
         # Extracted, and once more beside its place while it is swapped.
         needs = {"backup": size_of_installed(layout), "program": 2 * program}
         if _device(layout.etc) == _device(layout.state):

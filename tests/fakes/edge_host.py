@@ -13,6 +13,7 @@ from tests.real.running.images import OciLayout, installation_package
 
 OLD, NEW = "v1.22.0", "v1.23.0"
 IMAGE = "kubeedge/installation-package"
+SCRIPT = Target(format="any", start=("{executable}", "--config", "{config}", "{database}"))
 _PROGRAM = """#!/bin/sh
 # A stand-in for EdgeCore: {note}
 if [ "$1" = --version ]; then echo "KubeEdge {says}"; exit 0; fi
@@ -42,16 +43,13 @@ def program(version: str, *, suits: str = "", manner: str = ":", says: str = "",
 class EdgeHost:
     """The directory, and what a test asks of it."""
 
-    def __init__(self, root: Path, *, soak: float = 0.2, **settings: object) -> None:
+    def __init__(self, root: Path, *, soak: float = 0.2, target: Target = SCRIPT, **settings: object) -> None:
         self.root = root
         layout = OciLayout(root.with_name(f"{root.name}-images"))
         self.images = layout
         self.config = Config(
             root=str(root),
-            target=Target(
-                format="any",
-                start=("{executable}", "--config", "{config}", "{database}"),
-            ),
+            target=target,
             service_manager="process",
             soak=Duration(soak),
             start_timeout=Duration(5),
@@ -64,6 +62,10 @@ class EdgeHost:
         self.layout = self.host.layout
         assert self.layout.config
         assert self.layout.database
+        if self.layout.link:
+            self.layout.link.parent.mkdir(parents=True)
+            self.layout.link.with_name("0-installed").mkdir()
+            self.layout.link.symlink_to("0-installed")
         for folder in (self.layout.executable.parent, self.layout.config.parent, self.layout.database.parent):
             folder.mkdir(parents=True, exist_ok=True)
         self.layout.config.write_text("kind: EdgeCore\n")

@@ -7,13 +7,29 @@ import msgspec
 
 from beehive.config import Duration
 from beehive.errors import Refused
-from modules.upgrader.config import Config
-from modules.upgrader.host.files import Files, digest_of
+from modules.upgrader.config import Config, Target
+from modules.upgrader.host.files import Files
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.service import Service, Status
 from modules.upgrader.tool.record import Order, Record
 
 OLD, NEW = "v1.22.0", "v1.23.0"
+FILE = Target()
+TREE = Target(
+    link="/usr/local/lib/edgecore/current",
+    tool_link="/usr/local/lib/edgecore/tool",
+    executable="/usr/local/lib/edgecore/current/edgecore",
+)
+
+
+def lay_tree(folder: Path, text: str) -> None:
+    """A program of several files; each names the version that it belongs to."""
+    (folder / "lib" / "deep").mkdir(parents=True)
+    (folder / "edgecore").write_text(text)
+    (folder / "edgecore").chmod(0o750)
+    (folder / "lib" / "part").write_text(text.split(maxsplit=1)[0])
+    (folder / "lib" / "deep" / "part").write_text(text.split(maxsplit=1)[0])
+    (folder / "lib" / "same").symlink_to("part")
 
 
 class Killed(BaseException):
@@ -48,6 +64,10 @@ class KillableFiles(Files):
     def make(self, path: Path, build: Callable[[Path], None]) -> None:
         self._step(f"make {path.name}")
         super().make(path, build)
+
+    def link(self, path: Path, target: str) -> None:
+        self._step(f"link {path.name}")
+        super().link(path, target)
 
     def rename(self, source: Path, target: Path) -> None:
         self._step(f"rename {target.name}")
@@ -113,14 +133,26 @@ class MemoryServices:
 class MemoryHost(Host):
     """Its program's version is the first word of the text."""
 
-    def __init__(self, root: Path, new: str = f"{NEW} good", database: str | None = "data of the owner") -> None:
+    def __init__(
+        self,
+        root: Path,
+        new: str = f"{NEW} good",
+        database: str | None = "data of the owner",
+        target: Target = FILE,
+    ) -> None:
         self.disk = KillableFiles()
         self.memory = MemoryServices(self.disk)
-        config = Config(root=str(root), soak=Duration(0), start_timeout=Duration(1))
+        config = Config(root=str(root), soak=Duration(0), start_timeout=Duration(1), target=target)
         super().__init__(config, files=self.disk, services=self.memory)
         assert self.layout.config
         assert self.layout.database
-        artefact = self.layout.artefact(NEW)
+        artefact = self.layout.started(NEW)
+        if self.layout.link:
+            lay_tree(self.layout.link.with_name("0-installed"), f"{OLD} good")
+            for link in (self.layout.link, self.layout.tool_link):
+                assert link
+                link.symlink_to("0-installed")
+            lay_tree(self.layout.artefact(NEW), new)
         for path in (self.layout.executable, self.layout.config, self.layout.database, artefact):
             path.parent.mkdir(parents=True, exist_ok=True)
         self.layout.executable.write_text(f"{OLD} good")
@@ -151,8 +183,8 @@ class MemoryHost(Host):
             attempt=0,
             from_version=OLD,
             to_version=NEW,
-            old_digest=digest_of(self.layout.executable),
-            new_digest=digest_of(self.layout.artefact(NEW)),
+            old_digest=self.program.digest(),
+            new_digest=self.program.digest_of(self.layout.artefact(NEW)),
             backup=OLD,
         )
 

@@ -11,6 +11,7 @@ from beehive.errors import Refused
 from modules.upgrader.host.database import copy_database
 from modules.upgrader.host.files import Files, digest_of
 from modules.upgrader.host.layout import MANIFEST, Layout
+from modules.upgrader.host.program import program_of
 
 Role = Literal["executable", "config", "database"]
 
@@ -20,7 +21,7 @@ class SavedFile(Struct, frozen=True):
 
     role: Role
     name: str
-    """In the backup's folder; empty: there was no such file, and a rollback leaves none."""
+    """In the backup's folder, the name of a file or of a tree; empty: there was none, and a rollback leaves none."""
     origin: str
     """Where it came from, below the host's root."""
     size: int = 0
@@ -36,6 +37,13 @@ class Backup(Struct, frozen=True):
     def file(self, role: Role) -> SavedFile | None:
         """The file of this role; None: the target has none, or had none."""
         return next((file for file in self.files if file.role == role and file.name), None)
+
+    @property
+    def executable(self) -> SavedFile:
+        """The program; every whole backup has one."""
+        found = self.file("executable")
+        assert found
+        return found
 
     def summary(self) -> str:
         """`3 files, 41.0 MB`."""
@@ -80,7 +88,7 @@ def load_backup(layout: Layout, version: str) -> Backup:
     for file in backup.files:
         if Path(file.name).name != file.name:
             raise Refused(f"Backup {place} names a file outside itself: {file.name!r}")
-        if file.name and digest_of(place / file.name) != file.sha256:
+        if file.name and _digest(layout, place, file) != file.sha256:
             raise Refused(f"Backup {place} is damaged: {file.name} has not the digest that its manifest says")
     if backup.file("executable") is None:
         raise Refused(f"Backup {place} holds no program")
@@ -101,8 +109,8 @@ def backup_digests(layout: Layout) -> set[str]:
 
 def size_of_installed(layout: Layout) -> int:
     """Bytes that a backup of the installed version takes."""
-    places = (layout.executable, layout.config, layout.database)
-    return sum(place.stat().st_size for place in places if place and place.is_file())
+    rest = sum(place.stat().st_size for place in (layout.config, layout.database) if place and place.is_file())
+    return rest + program_of(Files(), layout).size()
 
 
 def _roles(layout: Layout) -> list[tuple[Role, Path]]:
@@ -121,9 +129,22 @@ def _save(files: Files, layout: Layout, directory: Path, what: tuple[Role, Path]
         if role == "executable":
             raise Refused(f"There is no program at {place}")
         return SavedFile(role, "", origin)
+    if role == "executable":
+        return _save_program(files, layout, directory, origin)
     copy = directory / place.name
     if role == "database":
         copy_database(files, place, copy)
     else:
         files.copy(place, copy)
     return SavedFile(role, place.name, origin, copy.stat().st_size, digest_of(copy))
+
+
+def _save_program(files: Files, layout: Layout, directory: Path, origin: str) -> SavedFile:
+    program, copy = program_of(files, layout), directory / layout.program
+    size = program.save(copy)
+    return SavedFile("executable", layout.program, origin, size, program.digest_of(copy))
+
+
+def _digest(layout: Layout, place: Path, file: SavedFile) -> str:
+    copy = place / file.name
+    return program_of(Files(), layout).digest_of(copy) if file.role == "executable" else digest_of(copy)

@@ -35,6 +35,18 @@ class Files(files.Files):
         finally:
             os.close(descriptor)
 
+    def link(self, path: Path, target: str) -> None:
+        """Make a symlink; durable after `sync`."""
+        path.symlink_to(target)
+
+    def adopt(self, path: Path, like: Path) -> None:
+        """Give a folder the mode, the owner and the extended attributes of another."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _adopt(like, descriptor)
+        finally:
+            os.close(descriptor)
+
     def remove_tree(self, path: Path) -> None:
         """Remove a directory with all in it; nothing happens where there is none."""
         with contextlib.suppress(FileNotFoundError):

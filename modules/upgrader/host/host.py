@@ -11,6 +11,7 @@ from modules.upgrader.host.files import Files
 from modules.upgrader.host.layout import Layout
 from modules.upgrader.host.names import unit_key
 from modules.upgrader.host.process import ProcessServices
+from modules.upgrader.host.program import program_of
 from modules.upgrader.host.programs import runs_from, version_of, version_of_running
 from modules.upgrader.host.service import Service, ServiceManager, Status
 from modules.upgrader.host.systemd import SystemdServices
@@ -25,6 +26,7 @@ class Host:
         self.config = config
         self.layout = Layout(config)
         self.files = files or Files()
+        self.program = program_of(self.files, self.layout)
         self.services = services or _services(config, self.layout)
         self.service = Service(config.target.service, _start_command(config, self.layout))
 

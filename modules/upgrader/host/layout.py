@@ -20,6 +20,10 @@ class Layout:
         self.backups = self.etc / "backup"
         self.upgrades = self.etc / "upgrade"
         self.executable = self.below(config.target.executable)
+        self.link = self.below(config.target.link) if config.target.link else None
+        self.tool_link = self.below(config.target.tool_link) if config.target.tool_link else None
+        # The name of file or folder in backups and upgrades.
+        self.program = self.link.parent.name if self.link else self.executable.name
         self.config = self.below(config.target.config) if config.target.config else None
         self.database = self.below(config.target.database) if config.target.database else None
         self.state = self.below(config.state)
@@ -43,8 +47,13 @@ class Layout:
         return self.upgrades / checked_version(version)
 
     def artefact(self, version: str) -> Path:
-        """The new program, extracted."""
-        return self.upgrade(version) / self.executable.name
+        """The new program, extracted: a file, or a folder."""
+        return self.upgrade(version) / self.program
+
+    def started(self, version: str) -> Path:
+        """What the service would start of it."""
+        artefact = self.artefact(version)
+        return artefact / self.executable.relative_to(self.link) if self.link else artefact
 
     def record(self, key: str) -> Path:
         """The tool's record of an attempt."""

@@ -27,7 +27,7 @@ _STEPS_PER_ENTRY: Final = 32
 class Node:
     """What is at one path, as far as the layers so far say."""
 
-    __slots__ = ("children", "contested", "kind", "layer", "place", "size", "target")
+    __slots__ = ("children", "contested", "executable", "kind", "layer", "place", "size", "target")
 
     def __init__(self, kind: Kind | Literal["missing"], layer: int) -> None:
         self.kind = kind
@@ -35,6 +35,7 @@ class Node:
         """The last layer that names it or something below it."""
         self.place: Place = (0, 0)
         self.size = 0
+        self.executable = False
         self.target = ""
         self.contested = ""
         self.children: dict[str, Node] = {}
@@ -43,6 +44,7 @@ class Node:
         """Another name for the same content."""
         node = Node(self.kind, layer)
         node.place, node.size, node.target, node.contested = self.place, self.size, self.target, self.contested
+        node.executable = self.executable
         return node
 
 
@@ -90,6 +92,25 @@ class Tree:
         if node.size > self._limits.file:
             raise Refused(f"{way} has {node.size:,} bytes, more than the {self._limits.file:,} that are allowed.")
         return node
+
+    def below(self, path: str) -> list[str]:
+        """All that lies below a folder and is no folder itself, as paths from there; each is to be found by `find`."""
+        way = f"{path} in the image"
+        folder = self._walk(self._root, _split(path), way)
+        if folder is None or folder.kind != "folder":
+            raise Refused(f"The image has no folder {path}.")
+        names: list[str] = []
+        todo = [("", folder)]
+        while todo:
+            above, node = todo.pop()
+            for name, child in node.children.items():
+                if child.kind == "folder" and not child.contested:
+                    todo.append((f"{above}{name}/", child))
+                else:
+                    names.append(f"{above}{name}")
+            if len(names) > self._limits.files:
+                raise Refused(f"{way} holds more than the {self._limits.files:,} files that are allowed.")
+        return sorted(names)
 
     def _parts(self, member: Member) -> list[str]:
         self._bytes += member.size
@@ -150,6 +171,7 @@ class Tree:
         else:
             node = Node(member.kind, layer)
         node.place, node.size, node.target = (layer, number), member.size, member.target
+        node.executable = member.executable
         return node
 
     def _folder(self, parts: list[str], layer: int) -> Node | None:

@@ -26,30 +26,44 @@ class Staged:
             raise Refused(f"{file.to} is a folder; {file.path} cannot be placed there.")
         make_folders(file.to.parent, made)
         self.beside.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._handle = os.fdopen(os.open(self.beside, flags, 0o600), "wb", buffering=0)
+        self._handle = -1
 
     def write(self, data: bytes) -> None:
         self._head += data[: HEADER_SIZE - len(self._head)]
         self._hash.update(data)
         self.size += len(data)
+        self._open()
         rest = memoryview(data)
         while rest:
-            rest = rest[self._handle.write(rest) :]
+            rest = rest[os.write(self._handle, rest) :]
+
+    def complete(self) -> None:
+        """All is written: bring it to the disk. Not at the end for all: a folder has more files than may be open."""
+        self._open()
+        os.fchmod(self._handle, self.file.mode & 0o777)
+        os.fsync(self._handle)
+        self._shut()
 
     def finish(self, architecture: str) -> PlacedFile:
-        """Check what was written and bring it to the disk; nothing is at the place yet."""
+        """Check what was written; nothing is at the place yet."""
         if self.file.policy == "elf":
             check_elf(self._head, self.file.path, architecture)
-        os.fchmod(self._handle.fileno(), self.file.mode & 0o777)
-        os.fsync(self._handle.fileno())
-        self._handle.close()
         digest = f"sha256:{self._hash.hexdigest()}"
         return PlacedFile(path=self.file.path, to=self.file.to, size=self.size, sha256=digest)
 
     def close(self) -> None:
-        self._handle.close()
+        self._shut()
         self.beside.unlink(missing_ok=True)
+
+    def _open(self) -> None:
+        if self._handle < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._handle = os.open(self.beside, flags, 0o600)
+
+    def _shut(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
 
 class Staging:

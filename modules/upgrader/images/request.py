@@ -23,6 +23,9 @@ class WantedFile(msgspec.Struct, frozen=True, kw_only=True):
     mode: int = 0o700
     """Permission bits of the placed file; the image's own mode, owner and times are ignored."""
     policy: Policy = "elf"
+    folder: bool = False
+    """All that lies below `path`, each file below `to` under the name that it has there, as 0755 if the image has it so
+    and 0644 otherwise; links become files. `policy` is for those that are wanted by their own names too."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     file: int = 512 * MIB
     """Largest wanted file."""
+    files: int = 4096
+    """Files of a wanted folder."""
     download: int = 2048 * MIB
     """All layers of one image together, as they are transferred."""
     unpacked: int = 4096 * MIB

@@ -44,6 +44,8 @@ class Member(msgspec.Struct, frozen=True):
     """Of a link or symlink."""
     size: int
     """Bytes of data that follow in the stream."""
+    executable: bool = False
+    """By its owner."""
 
 
 class _Extras(msgspec.Struct):
@@ -94,7 +96,8 @@ class TarReader:
             self._skip_sparse_map(block)
         self._begin(size)
         target = extras.target or extras.pax.get("linkpath") or _text(block[157:257])
-        return Member(name, kind, target if kind in ("link", "symlink") else "", size)
+        executable = bool(_number(block[100:108]) & 0o100)
+        return Member(name, kind, target if kind in ("link", "symlink") else "", size, executable)
 
     def _begin(self, size: int) -> None:
         self._left, self._padding = size, -size % BLOCK

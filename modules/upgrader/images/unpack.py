@@ -49,6 +49,7 @@ def extract(
         with _opened(layer, left, checkpoint) as (reader, packed_out):
             tree.apply(reader)
         left -= packed_out.size
+    files = _spread(tree, files)
     places = [tree.find(file.path).place for file in files]
     with Staging() as staging:
         wanted: dict[int, dict[int, list[Staged]]] = {}
@@ -60,12 +61,27 @@ def extract(
         return staging.commit(architecture)
 
 
+def _spread(tree: Tree, files: Sequence[WantedFile]) -> list[WantedFile]:
+    """Every wanted file by its own name; in a folder those that are wanted for themselves too are left to that."""
+    named = [file for file in files if not file.folder]
+    places = {file.to for file in named}
+    for folder in (file for file in files if file.folder):
+        for name in tree.below(folder.path):
+            path, to = f"{folder.path}/{name}", folder.to / name
+            if to not in places:
+                mode = 0o755 if tree.find(path).executable else 0o644
+                named.append(WantedFile(path=path, to=to, mode=mode, policy="any"))
+    return named
+
+
 def _copy(reader: TarReader, wanted: dict[int, list[Staged]]) -> None:
     for number, _ in enumerate(reader):
         outputs = wanted.get(number, ())
         while outputs and (data := reader.read()):
             for output in outputs:
                 output.write(data)
+        for output in outputs:
+            output.complete()
 
 
 @contextmanager

@@ -43,6 +43,8 @@ def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
     verdict = tool.run(undo=undo)
     if not tool.record.told:
         write_report(host.files, host.layout, of_verdict(tool.record.order, verdict))
+        if verdict.ok:
+            host.program.trust()
         tool.record = replace(tool.record, told=True)
         with contextlib.suppress(OSError):  # then it is told once more
             save_record(host.files, host.layout, tool.key, tool.record)

@@ -2,7 +2,6 @@
 
 from beehive.errors import Refused
 from modules.upgrader.host.backup import load_backup
-from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.names import attempt_key
 from modules.upgrader.tool.record import Order, load_record
@@ -23,7 +22,7 @@ def by_request(host: Host, request: Request) -> Order:
         attempt=request.attempt,
         from_version=request.from_version,
         to_version=request.to_version,
-        old_digest=digest_of(host.layout.executable),
+        old_digest=host.program.digest(),
         new_digest=request.digest,
         backup=request.from_version,
     )
@@ -31,7 +30,7 @@ def by_request(host: Host, request: Request) -> Order:
 
 def upgrade_by_hand(host: Host, uid: str, from_version: str, to_version: str, digest: str) -> Order:
     """What a person asked for."""
-    old = digest_of(host.layout.executable)
+    old = host.program.digest()
     return Order(
         uid=uid,
         from_version=from_version,
@@ -54,7 +53,7 @@ def rollback(host: Host, uid: str, from_version: str, backup: str, *, job: str =
         from_version=from_version,
         to_version=backup,
         old_digest=program.sha256,
-        new_digest=digest_of(host.layout.executable),
+        new_digest=host.program.digest(),
         backup=backup,
     )
 

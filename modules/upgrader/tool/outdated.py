@@ -30,6 +30,7 @@ def forget_outdated(host: Host, ended: Order) -> None:
         for version in outdated(_newest_first(place), needed):
             with contextlib.suppress(OSError):  # the next attempt tries again
                 _remove(host.files, place / version)
+    host.program.forget_others(KEPT_VERSIONS)
 
 
 def _newest_first(place: Path) -> list[str]:

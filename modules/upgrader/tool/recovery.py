@@ -106,6 +106,7 @@ def _sweep(host: Host) -> None:
                 host.files.remove(left)
         for left in layout.backups.glob(".*.new"):
             host.files.remove_tree(left)
+        host.program.sweep()
 
 
 class AtBoot(Tool):
@@ -124,8 +125,7 @@ class AtBoot(Tool):
             reason = f"this host came up {boots} times without a verdict, last in {self.record.phase.value}"
         # It is not the tool that starts here: its own count stays as it is.
         self.record = replace(self.record, boots=boots, starts=self.record.starts - 1, reason=reason)
-        place = self.layout.executable
-        self.files.remove(place.with_name(f".{place.name}.new"))
+        self.program.sweep()
         self._take_up(undo)
         while self.record.phase in _ON_DISK:
             phase = self.record.phase

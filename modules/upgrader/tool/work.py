@@ -32,6 +32,7 @@ class Tool:
         self.host = host
         self.layout = host.layout
         self.files = host.files
+        self.program = host.program
         self.key = key
         self.record = record
         self.now = now
@@ -81,7 +82,7 @@ class Tool:
         self.save()
 
     def _look(self) -> Found:
-        digest, order = digest_of(self.layout.executable), self.record.order
+        digest, order = self.program.digest(), self.record.order
         try:
             status = self.host.services.status(self.host.service)
         except Unavailable:
@@ -159,14 +160,16 @@ class Tool:
     def _prepare(self) -> None:
         order = self.record.order
         if order.event == "Rollback":
-            load_backup(self.layout, order.backup)
+            backup = load_backup(self.layout, order.backup)
+            self.program.bring(self.layout.backup(order.backup) / backup.executable.name, order.backup)
             return
-        if digest_of(self.layout.executable) != order.old_digest:
+        if self.program.digest() != order.old_digest:
             raise Refused(f"{self.layout.executable} changed since the upgrade was asked for")
         self._check_artefact()
         program = self._backup_of(order.from_version).file("executable")
         if program is None or program.sha256 != order.old_digest:
             make_backup(self.files, self.layout, order.from_version)
+        self.program.bring(self.layout.artefact(order.to_version), order.to_version)
 
     def _backup_of(self, version: str) -> Backup:
         try:
@@ -177,7 +180,7 @@ class Tool:
     def _check_artefact(self) -> None:
         order = self.record.order
         artefact = self.layout.artefact(order.to_version)
-        if digest_of(artefact) != order.new_digest:
+        if self.program.digest_of(artefact) != order.new_digest:
             raise Refused(f"{artefact} is not the program that was checked; start the upgrade anew")
 
     def _stop(self) -> None:
@@ -206,9 +209,9 @@ class Tool:
         if status.active or status.run != self.record.last_run:  # somebody started the old one meanwhile
             self._stand_still()
             self.save()
-        artefact = self.layout.artefact(self.record.order.to_version)
-        self.files.install(artefact, self.layout.executable, like=self.layout.executable)
-        if digest_of(self.layout.executable) != self.record.order.new_digest:
+        order = self.record.order
+        self.program.swap(self.layout.artefact(order.to_version), order.to_version, like_installed=True)
+        if self.program.digest() != order.new_digest:
             raise Refused(f"{self.layout.executable} is not what was written; the disk is faulty")
 
     def _start(self) -> None:
@@ -236,8 +239,8 @@ class Tool:
         place = self.layout.backup(order.backup)
         program, config = backup.file("executable"), backup.file("config")
         assert program is not None
-        if digest_of(self.layout.executable) != program.sha256:
-            self.files.install(place / program.name, self.layout.executable)
+        if self.program.digest() != program.sha256:
+            self.program.swap(place / program.name, order.backup, like_installed=False)
         if config and self.layout.config and digest_of(self.layout.config) != config.sha256:
             self.files.directory(self.layout.config.parent)
             self.files.install(place / config.name, self.layout.config)

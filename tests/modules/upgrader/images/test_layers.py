@@ -311,3 +311,23 @@ def test_whatever_an_image_holds_a_found_file_is_an_entry_of_it(layers: list[lis
     except Refused:
         return
     assert layers[layer][number].info.isreg()
+
+
+def test_all_below_a_folder_is_listed_and_nothing_beside_it() -> None:
+    tree = Tree(Limits(files=3))
+    tree.apply(
+        [
+            Member("a/bin/run", "file", "", 1, True),
+            Member("a/text", "file", "", 1),
+            Member("a/empty", "folder", "", 0),
+            Member("a/link", "symlink", "text", 0),
+            Member("ab/other", "file", "", 1),
+        ]
+    )
+    assert tree.below("/a") == ["bin/run", "link", "text"]
+    assert [tree.find(f"/a/{name}").executable for name in ("bin/run", "link", "text")] == [True, False, False]
+    tree.apply([Member("a/.wh.text", "file", "", 0), Member("a/more", "file", "", 0), Member("a/most", "file", "", 0)])
+    with pytest.raises(Refused, match="more than the 3 files"):
+        tree.below("/a")
+    with pytest.raises(Refused, match="no folder /a/more"):
+        tree.below("/a/more")
