@@ -1,7 +1,9 @@
 """One cloud process in a directory: `beehive --mode cloud` against the API server that its configuration names."""
 
 import json
+import os
 import socket
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,18 @@ import httpx
 from modules.demo.children import COMMAND, Child, command, wait_until
 
 
-def free_port() -> int:
-    """A TCP port of this machine that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def reserved_port(holder: object) -> int:
+    """A TCP port of 127.0.0.1 that nobody else is given for as long as `holder` lives.
+
+    It is bound and does not listen, so Linux lets a program that names it listen there, as every server does that
+    reuses addresses, and again after that one was killed.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port: int = reserved.getsockname()[1]
+    weakref.finalize(holder, os.close, reserved.detach())
+    return port
 
 
 class Cloud:
@@ -23,7 +31,7 @@ class Cloud:
 
     def __init__(self, directory: Path, informer: dict[str, Any], **sections: Any) -> None:
         self.directory = directory
-        self.websocket_port, self.https_port = free_port(), free_port()
+        self.websocket_port, self.https_port = reserved_port(self), reserved_port(self)
         self.process: Child | None = None
         directory.mkdir(parents=True, exist_ok=True)
         settings = {**self._settings(), **sections, "informer": informer}

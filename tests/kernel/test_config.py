@@ -126,7 +126,7 @@ def test_a_name_in_the_environment_that_looks_like_one_of_ours_must_be_one(name:
 
 def test_the_variables_that_kubernetes_makes_of_services_are_left_alone() -> None:
     """Of `beehive`, `beehive-hub`, and `beehive-hub-websocket`, one of whose is spelled as a setting of ours."""
-    services = {}
+    services: dict[str, str] = {}
     for name in ("BEEHIVE", "BEEHIVE_HUB", "BEEHIVE_HUB_WEBSOCKET", "BEEHIVE_TASKS_FLUSH"):
         services |= {f"{name}_SERVICE_HOST": "10.0.0.1", f"{name}_SERVICE_PORT": "10000"}
         services |= {f"{name}_SERVICE_PORT_HTTPS": "10002", f"{name}_PORT": "tcp://10.0.0.1:10000"}
