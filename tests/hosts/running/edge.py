@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from beehive.config import Duration
 from beehive.journal import Journal
 from beehive.messages.tasks import TaskSpec
@@ -20,7 +22,7 @@ from modules.upgrader.artefact import Extracted
 from modules.upgrader.config import Config, Images
 from modules.upgrader.host.files import Files, digest_of
 from modules.upgrader.host.layout import MANIFEST, Layout
-from modules.upgrader.host.names import attempt_key
+from modules.upgrader.host.names import attempt_key, unit_key
 from modules.upgrader.tool.record import Record, load_record
 from modules.upgrader.tool.request import Request, settings_of, write_request
 from tests.hosts.running.machine import Machine, wait_until
@@ -37,9 +39,9 @@ _WRAPPER = """#!/bin/sh
 export PYTHONHOME=/opt/python LD_LIBRARY_PATH=/opt/python/lib
 export PYTHONPATH=/opt/beehive:/opt/beehive/cmd:/opt/site-packages PYTHONDONTWRITEBYTECODE=1
 """
-_BEEHIVE = f"""{_WRAPPER}if [ "$2" = upgrade ] && [ -e /cut/stepping ]; then
-    exec {_PYTHON} -m tests.hosts.inside.stepping "$@"
-fi
+_BEEHIVE = f"""{_WRAPPER}case "$2 " in
+"upgrade "|"edge ") if [ -e /cut/stepping ]; then exec {_PYTHON} -m tests.hosts.inside.stepping "$@"; fi ;;
+esac
 exec {_PYTHON} -m beehive_cli "$@"
 """
 PYTHON = "/usr/local/bin/host-python"
@@ -87,6 +89,13 @@ class Edge:
     """`Type=` of the target's unit."""
     soak: float = 1.0
     settings: dict[str, Any] = field(default_factory=dict)
+    uid: str = UID
+    """Of the attempt at hand."""
+
+    @property
+    def unit(self) -> str:
+        """The tool's, for the attempt at hand."""
+        return f"beehive-tool@{unit_key(self.uid, 0)}.service"
 
     @property
     def config(self) -> Config:
@@ -156,37 +165,38 @@ class Edge:
         extracted = Extracted(version, f"example/image:{version}", None, digest_of(new), new.stat().st_size)
         (layout.upgrade(version) / MANIFEST).write_bytes(json.dumps(_plain(extracted)).encode())
 
-    def ask(self, new: Path) -> None:
-        """Write the agent's request to the tool."""
+    def ask(self, new: Path, *, uid: str = UID, old_version: str = OLD, version: str = NEW) -> None:
+        """Write the agent's request to the tool; from now on this is the attempt at hand."""
+        self.uid = uid
         request = Request(
             job="north",
-            uid=UID,
+            uid=uid,
             attempt=0,
-            from_version=OLD,
-            to_version=NEW,
+            from_version=old_version,
+            to_version=version,
             digest=digest_of(new),
             settings=settings_of(self.config),
         )
         write_request(Files(), self.layout, request)
 
-    def give_to_agent(self, new: Path) -> None:
+    def give_to_agent(self, new: Path, *, uid: str = UID, version: str = NEW, **spec: Any) -> None:
         """An agent that was told to upgrade, wrote that down, and has not begun; the image is on the host."""
-        root = self.machine.root
-        OciLayout(root / _IMAGES.lstrip("/")).add(NEW, installation_package(new))
-        spec = TaskSpec(version=NEW, image="kubeedge/installation-package")
+        self.uid, root = uid, self.machine.root
+        OciLayout(root / _IMAGES.lstrip("/")).add(version, installation_package(new))
+        asked = TaskSpec(version=version, image="kubeedge/installation-package", **spec)
         journal = Journal(root / "var/lib/beehive/journal/taskmanager")
-        journal.save(RECORD, Kept(attempt=Attempt(job="north", uid=UID, attempt=0, spec=spec)))
-        self.enable("beehive-edge.service")
+        kept = journal.load(RECORD, Kept) or Kept()
+        journal.save(RECORD, replace(kept, attempt=Attempt(job="north", uid=uid, attempt=0, spec=asked)))
 
     # ---- while it runs --------------------------------------------------------------------------------------------
 
     def upgrade(self) -> None:
         """Start the tool's unit, as the agent does."""
-        self.machine.run("systemctl", "start", UNIT)
+        self.machine.run("systemctl", "start", self.unit)
 
     def record(self) -> Record | None:
         """The tool's record of the attempt."""
-        return load_record(self.layout, attempt_key(UID, 0))
+        return load_record(self.layout, attempt_key(self.uid, 0))
 
     def agent(self) -> Kept:
         """What the agent remembers."""
@@ -205,7 +215,11 @@ class Edge:
         record = self.record()
         if not (record and record.verdict and self.layout.report.exists()):
             return False
-        return not {self.state(UNIT), self.state("beehive-recover.service")} & {"active", "activating", "deactivating"}
+        return not {self.state(self.unit), self.state("beehive-recover.service")} & {
+            "active",
+            "activating",
+            "deactivating",
+        }
 
     def state(self, unit: str) -> str:
         """`active`, `inactive`, `failed`, …"""

@@ -40,6 +40,7 @@ class Forge:
         host.install(old or standin(OLD))
         if agent:
             host.give_to_agent(new)
+            host.enable("beehive-edge.service")
         else:
             host.offer(new)
             host.ask(new)
