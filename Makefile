@@ -10,7 +10,7 @@ INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check
 LOCK = $(BIN)/uv pip compile pyproject.toml -q --group build --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo check format-check lint imports types unit test bench mutants servers lock clean
+.PHONY: help setup docs demo check format-check lint imports types unit test bench mutants servers lock clean
 
 help:
 	@echo 'make demo [ARGS=--json]          one upgrade of five hosts, here and now; needs Python 3.11 or newer'
@@ -22,7 +22,8 @@ help:
 	@echo 'make mutants [K=words]           put faults into a copy, one at a time, and see the tests notice'
 	@echo 'make servers                     the real servers of the tests, once per machine: 5 minutes'
 	@echo 'make dist                        the tarball for edge hosts, in dist/: a minute'
-	@echo 'make image [IMAGE=beehive:0.1.0] the container image of the cloud side, with buildah'
+	@echo 'make image [IMAGE=name:tag]       the container image of the cloud side, with buildah'
+	@echo 'make docs                        write docs/metrics.md and docs/reasons.md anew from the code'
 	@echo 'make manifests HELM=helm         write configs/install.yaml anew from the Helm chart'
 	@echo 'make lock [UPGRADE=1]            write the lock files anew from pyproject.toml'
 	@echo 'make clean                       remove .venv and caches'
@@ -77,6 +78,9 @@ NAME = bus
 bench: .venv/.dev
 	@$(BIN)/python -m benchmarks.$(NAME)
 
+docs: .venv/.dev
+	@$(BIN)/python -m modules.console.papers docs
+
 mutants: .venv/.dev
 	@$(BIN)/python -m tests.house.mutants $(K)
 
@@ -86,8 +90,9 @@ servers: .venv/.dev
 dist: .venv/.made
 	@$(BIN)/python shipping/build.py
 
-IMAGE = beehive:0.1.0
-BUILDAH = buildah build --format docker
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE = beehive:$(VERSION)
+BUILDAH = buildah build --format docker --build-arg VERSION=$(VERSION)
 image: dist
 	@$(BUILDAH) -t $(IMAGE) .
 

@@ -1,13 +1,15 @@
 #!/bin/sh
 # Installs Beehive on this host, or brings it to this version. Safe to run again: what is right already stays.
 set -eu
+called_in=$PWD
 cd "$(dirname "$0")"
 
 usage() {
     cat <<'TEXT'
-sudo ./install.sh [--cloud URL --token-file FILE [--node NAME]] [--no-start] [--root DIR]
+sudo ./install.sh [--cloud URL --token-file FILE [--node NAME] [--hub HOST:PORT]] [--no-start] [--root DIR]
 
   --cloud URL        join this cloud: https://cloud.example:10002
+  --hub HOST:PORT    where the agent keeps its session; default: the same host, port 10000
   --token-file FILE  file with the join token; or set BEEHIVE_JOIN_TOKEN
   --token TOKEN      the token itself; every process of this host can read it there, so prefer --token-file
   --node NAME        name of this host's Node object; default: the host's name
@@ -19,16 +21,17 @@ say() { echo "beehive: $*"; }
 die() { echo "beehive: $*" >&2; exit 1; }
 bad() { echo "beehive: $*" >&2; usage >&2; exit 2; }
 
-cloud='' token_file='' node='' root='' start=1
+cloud='' hub='' token_file='' node='' root='' start=1
 while [ $# -gt 0 ]; do
     case $1 in
         --no-start) start=0; shift; continue ;;
         -h | --help) usage; exit 0 ;;
-        --cloud | --token | --token-file | --node | --root) [ $# -ge 2 ] || bad "$1 needs a value." ;;
+        --cloud | --hub | --token | --token-file | --node | --root) [ $# -ge 2 ] || bad "$1 needs a value." ;;
         *) bad "$1 is not an option." ;;
     esac
     case $1 in
         --cloud) cloud=$2 ;;
+        --hub) hub=$2 ;;
         --token) BEEHIVE_JOIN_TOKEN=$2; export BEEHIVE_JOIN_TOKEN
             echo "beehive: --token shows in the list of processes; prefer --token-file." >&2 ;;
         --token-file) token_file=$2 ;;
@@ -37,10 +40,18 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -z "$token_file" ] || [ -r "$token_file" ] || bad "$token_file cannot be read."
+case $token_file in '' | /*) ;; *) token_file=$called_in/$token_file ;; esac
+[ -z "$token_file" ] || { [ -f "$token_file" ] && [ -r "$token_file" ]; } || bad "$token_file cannot be read."
 [ -z "$cloud" ] || [ -n "$token_file" ] || [ -n "${BEEHIVE_JOIN_TOKEN:-}" ] || bad "--cloud needs --token-file FILE."
 [ -z "$cloud" ] || [ -z "$root" ] || bad "--cloud and --root do not go together: a host joins by itself."
-case $token_file in '' | /*) ;; *) die "$token_file: give the whole path, beginning with /." ;; esac
+[ -n "$cloud" ] || [ -z "$hub$token_file$node" ] || bad "--hub, --token-file and --node go with --cloud URL."
+host='\[[0-9a-fA-F:]*\]\|[A-Za-z0-9.-][A-Za-z0-9.-]*'
+if [ -n "$cloud" ]; then
+    name=$(printf '%s\n' "$cloud" | sed -n "s#^https://\\($host\\)\\(:[0-9]\\{1,5\\}\\)\\{0,1\\}/*\$#\\1#p")
+    [ -n "$name" ] || bad "$cloud is not like https://cloud.example:10002."
+    hub=${hub:-$name:10000}
+    printf '%s\n' "$hub" | grep -q "^\\($host\\):[0-9]\\{1,5\\}\$" || bad "$hub is not like cloud.example:10000."
+fi
 
 version=$(cat VERSION) arch=$(cat ARCH) floor=$(cat GLIBC)
 [ "$(id -u)" = 0 ] || die "run this as root: sudo ./install.sh"
@@ -50,6 +61,15 @@ if [ -z "$root" ]; then
     [ -n "$libc" ] || die "this host has no GNU C library that can be asked; Beehive needs glibc $floor or newer."
     oldest=$(printf '%s\n%s\n' "$libc" "$floor" | sort -t. -k1,1n -k2,2n | head -n1)
     [ "$oldest" = "$floor" ] || die "this host has glibc $libc; this build needs $floor or newer. Build it on an older Linux."
+fi
+live=0
+[ "$start" = 0 ] || [ ! -d /run/systemd/system ] || live=1
+if [ "$live" = 1 ]; then
+    busy=$(systemctl list-units --plain --no-legend --state=active,activating 'beehive-tool@*' | cut -d' ' -f1)
+    if [ -n "$busy" ]; then
+        echo "beehive: $busy upgrades this host just now. Wait for it, then run this again. Nothing was changed." >&2
+        exit 3
+    fi
 fi
 sha256sum --quiet -c SHA256SUMS || die "this tarball is damaged; fetch it again. Nothing was changed."
 
@@ -89,13 +109,14 @@ for name in beehive kubectl-beehive kubectl-nuj; do ln -sfn /usr/local/lib/beehi
 
 # ---- settings: never over those that are there -------------------------------------------------------------------
 install -d -m 700 "$root/etc/beehive" "$root/var/lib/beehive"
-if [ ! -e "$root/etc/beehive/edge.yaml" ]; then
-    hub=$(printf '%s' "$cloud" | sed -n 's#^https://\(\[[0-9a-fA-F:]*\]\|[A-Za-z0-9.-]*\)\(:[0-9]*\)\{0,1\}/*$#\1#p')
-    [ -z "$cloud" ] || [ -n "$hub" ] || die "$cloud is not like https://cloud.example:10002."
-    umask 077
-    sed "s,cloud\.example:10000,${hub:-cloud.example}:10000," edge.yaml >"$root/etc/beehive/edge.yaml"
-    umask 022
+settings=$root/etc/beehive/edge.yaml
+umask 077
+[ -e "$settings" ] || cp edge.yaml "$settings"
+if [ -n "$hub" ] && grep -q '"cloud\.example:10000"' "$settings"; then # nobody has said which cloud
+    sed "s,\"cloud\.example:10000\",\"$hub\"," "$settings" >"$settings.new"
+    mv "$settings.new" "$settings"
 fi
+umask 022
 for unit in units/*; do
     if ! cmp -s "$unit" "$units/$(basename "$unit")"; then
         install -m 644 "$unit" "$units/"
@@ -105,20 +126,24 @@ done
 if [ "$changed" = 1 ]; then say "version $version is installed${was:+, it was $was}"; else say "version $version was installed already"; fi
 
 # ---- joining and starting ----------------------------------------------------------------------------------------
-if [ -n "$cloud" ]; then
+joined=0
+if [ -z "$root" ]; then
     identity=$("$bin/beehive" config show /etc/beehive/edge.yaml | sed -n '/^edgehub:/,/^[^ ]/s/^  identity: *//p')
-    if [ -n "$(ls -A "$identity" 2>/dev/null)" ]; then
-        say "this host has joined already; its identity is in $identity. To join anew, move that away"
-    else
-        "$bin/beehive" edge join --cloud "$cloud" --config /etc/beehive/edge.yaml ${token_file:+--token-file "$token_file"} \
-            ${node:+--node "$node"}
-    fi
+    [ ! -e "$identity/node.pem" ] || joined=1 # a try that failed leaves its key, for the next
 fi
-if [ "$start" = 1 ] && [ -d /run/systemd/system ]; then
-    systemctl daemon-reload
-    systemctl enable --quiet beehive-recover.service beehive-edge.service
-    if [ "$changed" = 1 ]; then systemctl restart beehive-edge.service; else systemctl start beehive-edge.service; fi
-    say "the agent runs: systemctl status beehive-edge"
-else
+if [ -n "$cloud" ] && [ "$joined" = 1 ]; then
+    say "this host has joined already; its identity is in $identity. To join anew, move that away"
+elif [ -n "$cloud" ]; then
+    "$bin/beehive" edge join --cloud "$cloud" --config /etc/beehive/edge.yaml ${token_file:+--token-file "$token_file"} \
+        ${node:+--node "$node"} || die "the program is installed, but this host has not joined. Run this again."
+    joined=1
+fi
+if [ "$live" = 0 ]; then
     say "nothing was started. Start it with: systemctl enable --now beehive-recover beehive-edge"
+    exit 0
 fi
+systemctl daemon-reload
+systemctl enable --quiet beehive-recover.service beehive-edge.service
+if [ "$changed" = 1 ]; then systemctl restart beehive-edge.service; else systemctl start beehive-edge.service; fi
+say "the agent runs: systemctl status beehive-edge"
+if [ "$joined" = 0 ]; then say "this host has joined no cloud yet: ./install.sh --cloud URL --token-file FILE"; fi

@@ -1,5 +1,6 @@
 """The software bill of materials (CycloneDX 1.6), and which licences may be shipped."""
 
+import re
 import sys
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ _OF_CLASSIFIER = {
 _OF_TEXT = (("MIT License", "MIT"), ("Apache License Version 2.0", "Apache-2.0"))
 """How a licence's own text begins, for packages that tell nothing else."""
 _FORBIDDEN = ("AGPL", "GPL", "SSPL", "BUSL")
+_EXCEPTED = re.compile(r"\S+ WITH (GCC-exception-3\.1|Bootloader-exception)(?![\w.-])")
+"""Such a work may go with programs of any licence: GCC's runtime, PyInstaller's bootloader."""
 
 
 def inventory(version: str, packages: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -29,8 +32,8 @@ def inventory(version: str, packages: Sequence[dict[str, Any]]) -> dict[str, Any
     ]
     if wrong:
         sys.exit(f"These may not be shipped: {', '.join(wrong)}.")
-    parts = [_component(one["name"], one["version"], licence(one)) for one in shipped]
-    parts.append(_component("python", ".".join(map(str, sys.version_info[:3])), "PSF-2.0", "generic"))
+    tools = {one["name"].lower(): one["version"] for one in packages}
+    parts = [_component(one) for one in [*shipped, *_not_of_pypi(tools.get("pyinstaller", ""))]]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, repr((version, parts)))
     main = {"type": "application", "bom-ref": "beehive", "name": "beehive", "version": version,
             "licenses": [{"license": {"id": "Apache-2.0"}}]}  # fmt: skip
@@ -38,6 +41,16 @@ def inventory(version: str, packages: Sequence[dict[str, Any]]) -> dict[str, Any
         "bomFormat": "CycloneDX", "specVersion": "1.6", "serialNumber": f"urn:uuid:{serial}", "version": 1,
         "metadata": {"component": main}, "components": parts,
     }  # fmt: skip
+
+
+def _not_of_pypi(bootloader: str) -> list[dict[str, Any]]:
+    about: dict[str, Any] = {"kind": "generic", "classifiers": [], "texts": []}
+    python = ".".join(map(str, sys.version_info[:3]))
+    return [
+        {**about, "name": "python", "version": python, "license": "PSF-2.0"},
+        {**about, "name": "pyinstaller-bootloader", "version": bootloader,
+         "license": "GPL-2.0-or-later WITH Bootloader-exception"},
+    ]  # fmt: skip
 
 
 def licence(package: dict[str, Any]) -> str:
@@ -55,13 +68,13 @@ def licence(package: dict[str, Any]) -> str:
 
 def may_be_shipped(expression: str) -> bool:
     """Told, and no copyleft that reaches our own code."""
-    words = expression.upper().replace("(", " ").replace(")", " ").split()
-    return bool(words) and not any(word.startswith(_FORBIDDEN) for word in words)
+    reached = _EXCEPTED.sub("", expression).upper().replace("(", " ").replace(")", " ").split()
+    return bool(expression) and not any(word.startswith(_FORBIDDEN) for word in reached)
 
 
-def _component(name: str, version: str, expression: str, kind: str = "pypi") -> dict[str, Any]:
-    reference = f"pkg:{kind}/{name.lower().replace('_', '-')}@{version}"
-    return {
-        "type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference,
-        "licenses": [{"expression": expression}],
-    }  # fmt: skip
+def _component(package: dict[str, Any]) -> dict[str, Any]:
+    name, version = package["name"], package["version"]
+    reference = f"pkg:{package.get('kind', 'pypi')}/{name.lower().replace('_', '-')}{version and f'@{version}'}"
+    about = {"type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference}
+    told = {"licenses": [{"expression": licence(package)}]}
+    return {**{key: value for key, value in about.items() if value}, **told}

@@ -1,9 +1,12 @@
 """The tarball for edge hosts, on a Debian without Python: installed, installed again, joined, upgraded, removed."""
 
 import json
+import os
 import re
 import resource
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +15,8 @@ import pytest
 import yaml
 
 from modules.demo.cluster import Cluster, running
-from tests.real.running.shipped import TOP, Root, bare_root, tarball
+from shipping.inventory import may_be_shipped
+from tests.real.running.shipped import TOP, Root, bare_root, copy_source, tarball
 
 START_LIMIT = 0.6
 """Seconds of processor time: what a host that has nothing else to do waits for."""
@@ -73,12 +77,62 @@ def test_the_tarball_is_small_and_says_what_is_in_it(packed: Path, unpacked: Pat
     assert packed.name == f"{members[0].name}.tar.gz"
     tree = unpacked / "root" / "beehive"
     assert re.fullmatch(r"2\.[0-9]+\n", (tree / "GLIBC").read_text())
+
+
+def test_the_inventory_is_cyclonedx_and_names_all_that_is_shipped(unpacked: Path) -> None:
+    """By the fields that CycloneDX 1.6 requires, and their forms."""
+    tree = unpacked / "root" / "beehive"
     inventory = json.loads((tree / "sbom.cdx.json").read_text())
-    named = {part["purl"].removeprefix("pkg:pypi/").partition("@")[0] for part in inventory["components"]}
+    assert (inventory["bomFormat"], inventory["specVersion"], inventory["version"]) == ("CycloneDX", "1.6", 1)
+    assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", inventory["serialNumber"])
+    main, parts = inventory["metadata"]["component"], inventory["components"]
+    assert (main["type"], main["name"], main["version"]) == ("application", "beehive", version_of(tree))
+    references = [main["bom-ref"], *(part["bom-ref"] for part in parts)]
+    assert len(set(references)) == len(references)
+    for part in parts:
+        assert (part["type"], part["name"] != "") == ("library", True)
+        assert re.fullmatch(r"pkg:(pypi|generic)/[a-z0-9.-]+(@[A-Za-z0-9.+_-]+)?", part["purl"]), part
+        (told,) = part["licenses"]
+        assert may_be_shipped(told["expression"]), part
+    named = {part["purl"].partition("/")[2].partition("@")[0] for part in parts}
     locked = set(re.findall(r"^([a-z0-9-]+)==", (TOP / "requirements.lock").read_text(), re.MULTILINE))
     build_only = {"editables", "hatchling", "packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers"}
     assert named >= locked - build_only
-    assert all(part["licenses"][0]["expression"] for part in inventory["components"])
+    system = {path.name.partition(".so")[0] for path in (tree / "beehive" / "lib").glob("lib*.so*")}
+    assert {"libcrypto", "libssl", "libpython3.11"} <= system
+    assert {"openssl", "python", "pyinstaller-bootloader", "zlib", "sqlite"} <= named
+
+
+def version_of(tree: Path) -> str:
+    return (tree / "VERSION").read_text().strip()
+
+
+def test_the_same_source_gives_the_same_bytes_elsewhere_and_later(packed: Path, tmp_path: Path) -> None:
+    """Built again in another folder, by another umask, in another time zone and language: no file may differ."""
+    copy_source(tmp_path / "elsewhere")
+    command = [sys.executable, "shipping/build.py", "--out", "made", "--work", "work", "--tools", str(TOP / "build")]
+    surroundings = {**os.environ, "TZ": "Pacific/Auckland", "LANG": "C", "PYTHONHASHSEED": "7", "USER": "somebody"}
+    done = subprocess.run(command, cwd=tmp_path / "elsewhere", env=surroundings, umask=0o077, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (made,) = (tmp_path / "elsewhere/made").iterdir()
+    assert digests(made) == digests(packed)
+    assert made.read_bytes() == packed.read_bytes(), "not the files but how they are packed"
+    with tarfile.open(made) as tar:
+        contents = [stream.read() for one in tar if (stream := tar.extractfile(one))]
+    for place in (str(tmp_path), str(TOP)):
+        assert not [one for one in contents if place.encode() in one], "it names the folder where it was built"
+    shutil.rmtree(tmp_path / "elsewhere")
+
+
+def digests(packed: Path) -> dict[str, str]:
+    """Name → digest of everything in it, by its own list."""
+    with tarfile.open(packed) as tar:
+        stream = tar.extractfile(f"{tar.getnames()[0]}/SHA256SUMS")
+        assert stream is not None
+        lines = stream.read().decode().splitlines()
+    assert len(lines) > 200
+    return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
 
 
 def test_it_starts_quickly_where_there_is_no_python(host: Root) -> None:
@@ -137,10 +191,19 @@ def test_it_removes_itself_and_leaves_backups_and_settings(host: Root) -> None:
     assert not host.sh("ls /etc/beehive 2>/dev/null || true").stdout
 
 
+def command(name: str, does: str) -> str:
+    """How to put a command of this name before the host's own."""
+    return f"printf '#!/bin/sh\\n{does}\\n' > /usr/local/sbin/{name}; chmod 755 /usr/local/sbin/{name}"
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         ("echo 2.99 > GLIBC", "this build needs 2.99 or newer"),
+        (command("getconf", "echo glibc 2.28"), "this host has glibc 2.28; this build needs 2."),
+        (command("getconf", "echo glibc 2.9"), "this host has glibc 2.9; this build needs 2."),
+        (f"{command('getconf', 'exit 1')}; {command('ldd', 'echo musl libc >&2; exit 1')}",
+         "no GNU C library that can be asked; Beehive needs glibc 2."),
         ("echo riscv64 > ARCH", "this is Beehive for riscv64, and this host is x86_64"),
         ("echo x >> beehive/beehive", "this tarball is damaged; fetch it again. Nothing was changed."),
         ("rm LICENSE", "this tarball is damaged"),
@@ -163,11 +226,19 @@ def test_what_cannot_work_is_refused_before_anything_is_changed(host: Root, spoi
         (("--cloud",), "--cloud needs a value"),
         (("--cloud", "https://x:10002", "--token-file", "/none"), "/none cannot be read"),
         (("--cloud", "https://x:10002", "--token", "t", "--root", "/mnt"), "do not go together"),
+        (("--cloud", "https://x:10002", "--token-file", "/root"), "/root cannot be read"),
+        (("--cloud", "http://x:10002", "--token", "t"), "http://x:10002 is not like https://cloud.example:10002"),
+        (("--cloud", "https://x/path", "--token", "t"), "is not like https://cloud.example:10002"),
+        (("--cloud", "https://x:10002", "--token", "t", "--hub", "x"), "x is not like cloud.example:10000"),
+        (("--cloud", "https://x;id:10002", "--token", "t"), "is not like https://cloud.example:10002"),
+        (("--node", "edge-7"), "go with --cloud URL"),
     ],
 )
 def test_wrong_words_are_usage(host: Root, words: tuple[str, ...], said: str) -> None:
     done = host.run("/root/beehive/install.sh", *words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert host.sh("ls /usr/local/lib /etc/beehive 2>/dev/null || true").stdout == "/usr/local/lib:\n"
 
 
 def test_one_executable_has_many_names(host: Root) -> None:

@@ -17,7 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[3]
-PARTS = ("beehive", "modules", "cmd", "shipping", "configs", "requirements.lock", "pyproject.toml", "LICENSE")
+PARTS = (
+    *("beehive", "modules", "cmd", "shipping", "configs"),
+    *("requirements.lock", "pyproject.toml", "LICENSE", "README.md"),
+)
 SUITE = "bookworm"
 BUILDER = ("python3", "python3-venv", "libpython3.11", "binutils", "ca-certificates")
 """What a root needs beside Debian's minimum to build what is shipped."""
@@ -34,14 +37,24 @@ def cache_folder() -> Path:
 
 def source_key() -> str:
     """Names the state of everything that is built from."""
+    digest = hashlib.sha256()
+    for name in _sources():
+        path = TOP / name
+        digest.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def copy_source(folder: Path) -> None:
+    """Everything that is built from, as a checkout of its own."""
+    for name in _sources():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(TOP / name, folder / name, follow_symlinks=False)
+
+
+def _sources() -> list[str]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *PARTS]
     listed = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True).stdout.split("\n")
-    digest = hashlib.sha256()
-    for name in sorted(filter(None, listed)):
-        path = TOP / name
-        if path.is_file():
-            digest.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return sorted(name for name in filter(None, listed) if (TOP / name).is_file())
 
 
 def tarball() -> Path:
