@@ -43,7 +43,10 @@ It looks like a question, so that taking anything else needs no second compariso
 
 
 class Inbox:
-    """Bounded, first in first out, with waiting senders in the order of their coming."""
+    """Bounded, first in first out, with waiting senders in the order of their coming.
+
+    Who waits is let in before anybody else can speak, so there is a line only while the queue is full.
+    """
 
     __slots__ = (
         "_batch", "_counted", "_lagging", "_line", "_missing", "_sleeper", "_watch", "capacity", "closed",
@@ -87,7 +90,7 @@ class Inbox:
             raise Undeliverable(
                 f"{self.owner} has stopped; {kind(envelope.body)} from {envelope.source} has no receiver"
             )
-        if self._line or len(self.queue) - self._lagging >= self.capacity:
+        if len(self.queue) - self._lagging >= self.capacity:
             return False
         self._append(envelope, cause)
         return True
@@ -134,7 +137,6 @@ class Inbox:
         if waiting in self._line:
             self._line.remove(waiting)
             waiting[1].cancel()
-            self.open_gate()
 
     def _let_in(self) -> None:
         """Give freed places to those who wait, first come first served."""
@@ -149,7 +151,7 @@ class Inbox:
         """Put an event in, or count it as missed: a publisher never waits."""
         if self.closed:
             return
-        if not self._line and len(self.queue) - self._lagging < self.capacity:
+        if len(self.queue) - self._lagging < self.capacity:
             self._append(envelope, cause)
             return
         self.missed += 1

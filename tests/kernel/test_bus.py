@@ -61,6 +61,20 @@ async def test_impatience_withdraws_the_message_and_says_whose_inbox_was_full() 
     assert await drain(owner) == [Do(n=0)]
 
 
+async def test_a_sender_let_in_at_the_very_moment_when_its_patience_ends_is_not_told_that_it_was_refused() -> None:
+    caller, owner, _ = pair(capacity=1)
+    loop = asyncio.get_running_loop()
+    await caller.send(Do(n=0))
+    heard: list[object] = []
+    sending = asyncio.ensure_future(caller.send(Do(n=1), patience=5))
+    await settle()
+    loop.call_at(loop.time() + 5 - 1e-10, lambda: heard.append(next(owner.inbox.take()).body))  # in the same turn
+    await sending
+    assert loop.time() == pytest.approx(5)
+    owner.inbox.close()
+    assert heard + await drain(owner) == [Do(n=0), Do(n=1)]
+
+
 async def test_a_cancelled_sender_leaves_nothing_behind() -> None:
     caller, owner, _ = pair(capacity=1)
     await caller.send(Do(n=0))
