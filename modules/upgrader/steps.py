@@ -17,7 +17,7 @@ from modules.upgrader import artefact, checks, confirmation, evidence
 from modules.upgrader.checks import Objection, Room
 from modules.upgrader.handover import Handover
 from modules.upgrader.host import measures
-from modules.upgrader.host.backup import make_backup, size_of_installed
+from modules.upgrader.host.backup import size_of_installed
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Busy, Holder, held, who_holds
 from modules.upgrader.host.names import attempt_key, checked_version
@@ -177,7 +177,7 @@ class Steps:
         host.files.directory(host.layout.etc)
         with held(host.layout.lock, self._holder(task)):
             installed = host.installed()
-            made = make_backup(host.files, host.layout, installed)
+            made = host.back_up(installed)
         return Outcome(True, "", f"backed up {made.summary()}", installed, checked_version(task.spec.version))
 
     def _holder(self, task: Task) -> Holder:

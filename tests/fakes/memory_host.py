@@ -10,7 +10,7 @@ from beehive.errors import Refused
 from modules.upgrader.config import Config, Target
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.host import Host
-from modules.upgrader.host.service import Service, Status
+from modules.upgrader.host.service import Service, Status, Unit
 from modules.upgrader.tool.record import Order, Record
 
 OLD, NEW = "v1.22.0", "v1.23.0"
@@ -87,6 +87,8 @@ class MemoryServices:
 
     def __init__(self, files: KillableFiles) -> None:
         self._files = files
+        self.root = Path()
+        self.enablement = "enabled"
         self.executable = Path()
         self.database = Path()
         self.running = ""
@@ -129,6 +131,19 @@ class MemoryServices:
     def forget(self, service: Service) -> None:
         del service
 
+    def unit(self, service: Service) -> Unit:
+        """The files that lie where systemd looks for them."""
+        place = self.root / "etc/systemd/system" / f"{service.name}.service"
+        found = [place, *sorted(place.with_name(f"{place.name}.d").glob("*.conf"))] if place.is_file() else []
+        return Unit(tuple(f"/{file.relative_to(self.root)}" for file in found), self.enablement if found else "")
+
+    def reload(self) -> None:
+        self._files._step("reload")
+
+    def enable(self, service: Service, *, at_boot: bool) -> None:
+        self._files._step(f"{'enable' if at_boot else 'disable'} {service.name}")
+        self.enablement = "enabled" if at_boot else "disabled"
+
 
 class MemoryHost(Host):
     """Its program's version is the first word of the text."""
@@ -161,6 +176,7 @@ class MemoryHost(Host):
         if database is not None:
             self.layout.database.write_text(database)
         artefact.write_text(new)
+        self.memory.root = root
         self.memory.executable, self.memory.database = self.layout.executable, self.layout.database
         self.memory.boot()
 

@@ -12,8 +12,12 @@ from modules.upgrader.host.database import copy_database
 from modules.upgrader.host.files import Files, digest_of
 from modules.upgrader.host.layout import MANIFEST, Layout
 from modules.upgrader.host.program import program_of
+from modules.upgrader.host.service import Unit
 
-Role = Literal["executable", "config", "database"]
+Role = Literal["executable", "config", "database", "unit", "tool"]
+
+
+_NO_UNIT = Unit()
 
 
 class SavedFile(Struct, frozen=True):
@@ -33,6 +37,8 @@ class Backup(Struct, frozen=True):
 
     version: str
     files: tuple[SavedFile, ...]
+    enablement: str = ""
+    """Whether the service started at boot, in systemd's words; empty: there was no systemd to ask."""
 
     def file(self, role: Role) -> SavedFile | None:
         """The file of this role; None: the target has none, or had none."""
@@ -51,7 +57,7 @@ class Backup(Struct, frozen=True):
         return f"{len(kept)} files, {sum(file.size for file in kept) / 1_000_000:.1f} MB"
 
 
-def make_backup(files: Files, layout: Layout, version: str) -> Backup:
+def make_backup(files: Files, layout: Layout, version: str, unit: Unit = _NO_UNIT) -> Backup:
     """Save the installed version, built beside and renamed: a cut leaves the whole backup or none.
 
     Raises Refused (damaged database, missing program), OSError.
@@ -62,7 +68,9 @@ def make_backup(files: Files, layout: Layout, version: str) -> Backup:
     files.remove_tree(beside)
     files.make_directory(beside)
     try:
-        backup = Backup(version, tuple(_save(files, layout, beside, role) for role in _roles(layout)))
+        saved = [_save(files, layout, beside, role) for role in _roles(layout)]
+        saved += [_save_unit(files, layout, beside, origin) for origin in unit.files]
+        backup = Backup(version, tuple(saved), unit.enablement)
         files.write(beside / MANIFEST, msgspec.json.format(msgspec.json.encode(backup), indent=1) + b"\n", 0o600)
         files.sync(beside)
         files.remove_tree(place)
@@ -110,7 +118,8 @@ def backup_digests(layout: Layout) -> set[str]:
 def size_of_installed(layout: Layout) -> int:
     """Bytes that a backup of the installed version takes."""
     rest = sum(place.stat().st_size for place in (layout.config, layout.database) if place and place.is_file())
-    return rest + program_of(Files(), layout).size()
+    tool = layout.keadm.stat().st_size if _has_tool(layout) else 0
+    return rest + tool + program_of(Files(), layout).size()
 
 
 def _roles(layout: Layout) -> list[tuple[Role, Path]]:
@@ -118,6 +127,7 @@ def _roles(layout: Layout) -> list[tuple[Role, Path]]:
         ("executable", layout.executable),
         ("config", layout.config),
         ("database", layout.database),
+        ("tool", layout.keadm if _has_tool(layout) else None),
     ]
     return [(role, place) for role, place in roles if place]
 
@@ -137,6 +147,21 @@ def _save(files: Files, layout: Layout, directory: Path, what: tuple[Role, Path]
     else:
         files.copy(place, copy)
     return SavedFile(role, place.name, origin, copy.stat().st_size, digest_of(copy))
+
+
+def _has_tool(layout: Layout) -> bool:
+    """A file of its own: where it is a link, it is a part of what it leads to."""
+    return layout.keadm.is_file() and not layout.keadm.is_symlink() and layout.keadm != layout.executable
+
+
+def _save_unit(files: Files, layout: Layout, directory: Path, origin: str) -> SavedFile:
+    """`edgecore.service`, and a drop-in as `edgecore.service.d-10-limits.conf`."""
+    place = layout.below(origin)
+    name = place.name if place.suffix != ".conf" else f"{place.parent.name}-{place.name}"
+    if not place.is_file():  # a unit in /dev/null, or removed since
+        return SavedFile("unit", "", origin)
+    files.copy(place, directory / name)
+    return SavedFile("unit", name, origin, place.stat().st_size, digest_of(directory / name))
 
 
 def _save_program(files: Files, layout: Layout, directory: Path, origin: str) -> SavedFile:

@@ -7,6 +7,7 @@ from pathlib import Path
 import modules
 from beehive.errors import Refused
 from modules.upgrader.config import Config
+from modules.upgrader.host.backup import Backup, make_backup
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.layout import Layout
 from modules.upgrader.host.names import unit_key
@@ -38,6 +39,10 @@ class Host:
         ours = str(Path(modules.__file__).parents[1])  # where it is found, however this process found it
         path = os.pathsep.join((ours, *filter(None, (os.environ.get("PYTHONPATH"),))))
         return Service(f"beehive-tool@{key}", argv, _TOOL_RESTARTS, () if self.config.tool else (("PYTHONPATH", path),))
+
+    def back_up(self, version: str) -> Backup:
+        """Save the installed version, with the service's unit. Raises Refused, Unavailable, OSError."""
+        return make_backup(self.files, self.layout, version, self.services.unit(self.service))
 
     def installed(self) -> str:
         """What the installed program answers. Refused if it does not."""

@@ -20,6 +20,7 @@ class Layout:
         self.backups = self.etc / "backup"
         self.upgrades = self.etc / "upgrade"
         self.executable = self.below(config.target.executable)
+        self.keadm = self.below("/usr/local/bin/keadm")
         self.link = self.below(config.target.link) if config.target.link else None
         self.tool_link = self.below(config.target.tool_link) if config.target.tool_link else None
         # The name of file or folder in backups and upgrades.

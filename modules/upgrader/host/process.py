@@ -14,7 +14,7 @@ from msgspec import Struct
 from beehive.errors import Unavailable
 from modules.upgrader.host import keeper
 from modules.upgrader.host.names import checked_name
-from modules.upgrader.host.service import Service, Status
+from modules.upgrader.host.service import Service, Status, Unit
 
 _LARGEST_LOG = 1024 * 1024
 _TAIL = 64 * 1024
@@ -112,6 +112,16 @@ class ProcessServices:
     def forget(self, service: Service) -> None:
         for path in (self._state_file(service), self._spec(service)):
             path.unlink(missing_ok=True)
+
+    def unit(self, service: Service) -> Unit:
+        del service
+        return Unit()
+
+    def reload(self) -> None:
+        """There are no units."""
+
+    def enable(self, service: Service, *, at_boot: bool) -> None:
+        """Nothing is started at boot here."""
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 

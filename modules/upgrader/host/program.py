@@ -81,7 +81,8 @@ class FileProgram:
         """The tool is no part of it."""
 
     def sweep(self) -> None:
-        self._files.remove(self._place.with_name(f".{self._place.name}.new"))
+        for left in self._place.parent.glob(f".{self._place.name}.new"):
+            self._files.remove(left)
 
     def forget_others(self, keep: int) -> None:
         """There are none."""

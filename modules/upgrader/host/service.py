@@ -37,6 +37,17 @@ class Status(Struct, frozen=True):
     """Names its last start in this boot, by whomever; empty: none is known."""
 
 
+class Unit(Struct, frozen=True):
+    """How a service is started, as its manager knows it; empty where there are no units."""
+
+    files: tuple[str, ...] = ()
+    """The unit file, then its drop-ins, as paths of the host."""
+    enablement: str = ""
+    """Whether it starts at boot, in systemd's words: `enabled`, `disabled`, `static`, …"""
+    starts: str = ""
+    """The program that it starts, as a path of the host; empty: it cannot be told."""
+
+
 class ServiceManager(Protocol):
     """Starts and stops services; blocking. Every method raises `Unavailable` with a sentence when it could not."""
 
@@ -57,6 +68,15 @@ class ServiceManager(Protocol):
 
     def forget(self, service: Service) -> None:
         """Keep nothing about a service that has ended."""
+
+    def unit(self, service: Service) -> Unit:
+        """How it is started; empty where the manager has no files for that."""
+
+    def reload(self) -> None:
+        """Read all units again."""
+
+    def enable(self, service: Service, *, at_boot: bool) -> None:
+        """Start it at boot, or not."""
 
 
 def ended(status: Status) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from beehive.errors import Unavailable
 from modules.upgrader.host.names import checked_name
-from modules.upgrader.host.service import Service, Status
+from modules.upgrader.host.service import Service, Status, Unit
 from modules.upgrader.sentences import with_last_words
 
 _ASKING = 20.0
+_RELOADING = 90.0
 _SPARE = 15.0
 _POLL = 0.1
 _FEW = 20
@@ -19,6 +20,7 @@ _SHOWN = (
     "ActiveState,SubState,MainPID,NRestarts,ExecMainCode,ExecMainStatus,ExecMainStartTimestampMonotonic,"
     "ExecMainExitTimestampMonotonic,InvocationID"
 )
+_OF_UNIT = "FragmentPath,DropInPaths,UnitFileState,ExecStart"
 _EXITED = "1"  # CLD_EXITED; the others (killed, dumped) mean that ExecMainStatus is a signal
 _KILLED = ("2", "3")
 _BY_SYSTEMD = range(200, 244)
@@ -77,6 +79,17 @@ class SystemdServices:
         with contextlib.suppress(Unavailable):
             _run(("systemctl", "reset-failed", _unit(service)), _ASKING)
 
+    def unit(self, service: Service) -> Unit:
+        return read_unit(_run(("systemctl", "show", f"--property={_OF_UNIT}", _unit(service)), _ASKING))
+
+    def reload(self) -> None:
+        _run(("systemctl", "daemon-reload"), _RELOADING)
+
+    def enable(self, service: Service, *, at_boot: bool) -> None:
+        if at_boot:
+            _run(("systemctl", "unmask", "--quiet", _unit(service)), _RELOADING)
+        _run(("systemctl", "enable" if at_boot else "disable", "--quiet", _unit(service)), _RELOADING)
+
     def _ended_at_once(self, service: Service) -> bool:
         """It did start: the rest is for who asks for its status."""
         with contextlib.suppress(Unavailable):
@@ -128,6 +141,17 @@ def read_status(text: str) -> Status:
         signal=status if ended and code in _KILLED else 0,
         lasted=(end - began) / 1_000_000 if 0 < began <= end else None,
         run=shown.get("InvocationID", ""),
+    )
+
+
+def read_unit(text: str) -> Unit:
+    """As `read_status`; drop-ins that systemd makes up itself (in /run) are nobody's to keep."""
+    shown = _properties(text)
+    files = [shown.get("FragmentPath", ""), *shown.get("DropInPaths", "").split()]
+    # ExecStart={ path=/usr/bin/edgecore ; argv[]=/usr/bin/edgecore --config … ; … }
+    started = shown.get("ExecStart", "").partition("path=")[2].partition(" ;")[0]
+    return Unit(
+        tuple(file for file in files if file and not file.startswith("/run/")), shown.get("UnitFileState", ""), started
     )
 
 

@@ -15,7 +15,6 @@ from beehive.api.version import is_newer, same
 from beehive.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, BeehiveError, Refused
 from beehive.messages.host import Verdict
 from modules.upgrader.config import Config
-from modules.upgrader.host.backup import make_backup
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Holder, Lock, held
 from modules.upgrader.host.names import attempt_key, checked_version
@@ -78,7 +77,7 @@ def backup(arguments: argparse.Namespace, config: Config | None) -> int:
         try:
             installed = host.installed()
             _run_script(arguments.pre_run)
-            made = make_backup(host.files, host.layout, installed)
+            made = host.back_up(installed)
         except (BeehiveError, OSError) as error:
             write_report(host.files, host.layout, report("Backup", "", installed, reason(str(error))))
             raise

@@ -22,7 +22,7 @@ from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Holder, held
 from modules.upgrader.host.names import unit_key
 from modules.upgrader.host.process import boot_id
-from modules.upgrader.host.service import Service, Status
+from modules.upgrader.host.service import Service, ServiceManager, Status
 from modules.upgrader.host.systemd import SystemdServices
 from modules.upgrader.tool.attempts import conclude, settle
 from modules.upgrader.tool.moving import request_of
@@ -114,7 +114,7 @@ class AtBoot(Tool):
 
     def __init__(self, host: Host, key: str, record: Record) -> None:
         own = _host_of(host, record)
-        super().__init__(Host(own.config, files=host.files, services=_Still()), key, record)
+        super().__init__(Host(own.config, files=host.files, services=_Still(own.services)), key, record)
 
     def mend(self) -> None:
         """Bring the disk to the next state from which the target may start; count the boot. Raises OSError."""
@@ -133,7 +133,12 @@ class AtBoot(Tool):
 
 
 class _Still:
-    """The services of a host that has not started them yet."""
+    """The services of a host that has not started them yet; their units are there already."""
+
+    def __init__(self, services: ServiceManager) -> None:
+        self.unit = services.unit
+        self.reload = services.reload
+        self.enable = services.enable
 
     def start(self, service: Service) -> None:
         """Its own boot does that."""
@@ -196,7 +201,7 @@ def _host_of(host: Host, record: Record) -> Host:
     order = record.order
     with contextlib.suppress(ConfigError):
         _, config = read_request(host.layout.request(unit_key(order.uid, order.attempt)))
-        if config.root == host.config.root:
+        if config.root == host.config.root and config != host.config:
             return Host(config, files=host.files, services=None)
     return host
 

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from beehive.errors import BeehiveError, Refused, Unavailable
 from beehive.messages.host import Verdict
-from modules.upgrader.host.backup import Backup, load_backup, make_backup
+from modules.upgrader.host.backup import Backup, load_backup
 from modules.upgrader.host.database import copy_database, restore_database, set_aside
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.service import Status
+from modules.upgrader.host.units import is_current, restore_unit
 from modules.upgrader.sentences import reason as sentence
 from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, Found, Phase, Standing, after, resume
 from modules.upgrader.tool.record import Record, save_record
@@ -166,16 +167,17 @@ class Tool:
         if self.program.digest() != order.old_digest:
             raise Refused(f"{self.layout.executable} changed since the upgrade was asked for")
         self._check_artefact()
-        program = self._backup_of(order.from_version).file("executable")
-        if program is None or program.sha256 != order.old_digest:
-            make_backup(self.files, self.layout, order.from_version)
+        backup = self._backup_of(order.from_version)
+        unit = self.host.services.unit(self.host.service)
+        if backup.executable.sha256 != order.old_digest or not is_current(self.layout, backup, unit.files):
+            self.host.back_up(order.from_version)
         self.program.bring(self.layout.artefact(order.to_version), order.to_version)
 
     def _backup_of(self, version: str) -> Backup:
         try:
             return load_backup(self.layout, version)
         except Refused:
-            return make_backup(self.files, self.layout, version)
+            return self.host.back_up(version)
 
     def _check_artefact(self) -> None:
         order = self.record.order
@@ -237,14 +239,17 @@ class Tool:
         order = self.record.order
         backup = load_backup(self.layout, order.backup)
         place = self.layout.backup(order.backup)
-        program, config = backup.file("executable"), backup.file("config")
-        assert program is not None
+        program, config, tool = backup.executable, backup.file("config"), backup.file("tool")
         if self.program.digest() != program.sha256:
             self.program.swap(place / program.name, order.backup, like_installed=False)
         if config and self.layout.config and digest_of(self.layout.config) != config.sha256:
             self.files.directory(self.layout.config.parent)
             self.files.install(place / config.name, self.layout.config)
+        if tool and digest_of(self.layout.keadm) != tool.sha256:
+            self.files.install(place / tool.name, self.layout.keadm)
         self._restore_database(backup)
+        services, service, aside = self.host.services, self.host.service, order.event == "Upgrade"
+        restore_unit(self.files, self.layout, backup, services, service, aside=aside)
 
     def _restore_database(self, backup: Backup) -> None:
         database, saved = self.layout.database, self.layout.saved_database(self.key)
