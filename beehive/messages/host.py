@@ -83,6 +83,8 @@ class Evidence(Struct, frozen=True, gc=False):
     """The tool of this attempt still runs."""
     verdict: Verdict | None = None
     """The tool's own record of this attempt, when it reached one."""
+    undecided: bool = False
+    """The tool took this attempt up and has not spoken: what runs now has not proved itself."""
     busy_with: str = ""
     """Who else holds this host, as a phrase; empty when nobody does."""
 

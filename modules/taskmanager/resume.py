@@ -1,8 +1,8 @@
 """How an attempt goes on after a restart (architecture.md 6, 11 B). Evidence first; pure.
 
-In this order: a verdict on this attempt is its word · its unit still runs: watch it · it was upgrading, and the target
-is installed and healthy: success · neither old nor new is complete: roll back · cut off too often: roll back · else run
-the action again, for every action may be run twice.
+In this order: a verdict on this attempt is its word · its unit still runs: watch it · it was upgrading, no tool has
+taken it up, and the target is installed and healthy: success · neither old nor new is complete: roll back · cut off too
+often: roll back · else run the action again, for every action may be run twice.
 """
 
 import msgspec
@@ -79,7 +79,7 @@ def _word(attempt: Attempt, evidence: Evidence) -> StepDone | None:
             to_version=verdict.to_version,
         )
     runs_target = evidence.healthy and evidence.complete and same(evidence.installed, attempt.spec.version)
-    if upgrading and runs_target and not evidence.unit_runs:
+    if upgrading and runs_target and not evidence.unit_runs and not evidence.undecided:
         return StepDone(uid=attempt.uid, attempt=attempt.attempt, step=UPGRADE, ok=True, to_version=evidence.installed)
     return None
 

@@ -20,6 +20,7 @@ def look(host: Host, uid: str, attempt: int, now: float) -> Evidence:
         complete=is_complete(host, record),
         unit_runs=unit_runs(host, uid, attempt),
         verdict=record.verdict if record else None,
+        undecided=record is not None and record.verdict is None,
         busy_with=busy_with(who_holds(host.layout.lock), uid, attempt, now),
     )
 

@@ -37,6 +37,8 @@ class Ways(Struct):
     """A unit at boot starts the tool again; else nobody does (no systemd)."""
     boot_leaves_half: bool = False
     """Nobody finishes a half swap at boot either."""
+    crashes_late: bool = False
+    """A program that is not good runs for a while, until the tool finds out."""
 
 
 class Host:
@@ -51,6 +53,7 @@ class Host:
         self.disk = Record()
         self.installed, self.complete = OLD, True
         self.verdict: Verdict | None = None
+        self.taken_up = False
         self.boot = 1
         # what survives the agent
         self.tool: Iterator[None] | None = None
@@ -86,6 +89,7 @@ class Host:
     # -- the tool
 
     def _upgrade(self) -> Iterator[None]:
+        self.taken_up = True
         yield
         if self.installed != NEW:
             self.installed, self.complete = "", False
@@ -115,13 +119,14 @@ class Host:
         return Moment(1e9, f"boot-{self.boot}", 10.0)
 
     def evidence(self) -> Evidence:
-        healthy = self.complete and (self.installed == OLD or self.ways.good)
+        healthy = self.complete and (self.installed == OLD or self.ways.good or self.ways.crashes_late)
         return Evidence(
             installed=self.installed if self.complete else "",
             healthy=healthy,
             complete=self.complete,
             unit_runs=self.tool is not None,
             verdict=self.verdict,
+            undecided=self.taken_up and self.verdict is None,
         )
 
     def do(self, decision: Decision) -> None:
@@ -192,7 +197,7 @@ def live(host: Host) -> None:
     raise AssertionError(f"it does not end: {host.record.attempt}, {host.verdict}")
 
 
-ways = st.builds(Ways, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+ways = st.builds(Ways, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 cuts = st.lists(st.tuples(st.integers(1, 14), st.booleans()), max_size=8)
 
 

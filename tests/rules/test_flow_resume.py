@@ -78,6 +78,15 @@ def test_a_target_that_is_installed_and_healthy_is_a_success() -> None:
     assert (report(decision).final, report(decision).code, report(decision).to_version) == (True, "", "v1.23.0")
 
 
+def test_a_target_whose_tool_died_before_its_verdict_is_no_success_yet_and_its_tool_is_started_again() -> None:
+    """Agent and tool died together in the soak: that it runs now says nothing of the next second."""
+    seen = Evidence(installed="v1.23.0", healthy=True, complete=True, unit_runs=False, undecided=True)
+    decision = after(UPGRADING, seen)
+    assert ran(decision) == [UPGRADE]
+    assert not report(decision).final
+    assert ran(after(UPGRADING, seen, restarts=3)) == [ROLL_BACK]
+
+
 @pytest.mark.parametrize(
     "evidence",
     [

@@ -1,12 +1,17 @@
 """The node's task manager with the real upgrader and the real tool on a host in a directory; the cloud is the test."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio.to_thread
+import msgspec
 import pytest
 
+from beehive.config import Duration
 from beehive.journal import Journal
 from beehive.message import Command
 from beehive.messages.tasks import CancelTask, Hello, ReportSeen, SendSnapshot, StartTask, TaskReport, TaskSpec
@@ -15,8 +20,9 @@ from beehive.module import Endpoint, Module
 from beehive.world import World
 from modules.taskmanager.config import EdgeConfig
 from modules.taskmanager.edge import EdgeTaskManager
+from modules.upgrader.host import keeper
 from modules.upgrader.module import Upgrader
-from tests.fakes.edge_host import IMAGE, NEW, OLD, EdgeHost, program
+from tests.fakes.edge_host import IMAGE, NEW, OLD, EdgeHost, program, until
 from tests.fakes.house import Side
 
 UID = "6b1f2c34-0000-4000-8000-000000000000"
@@ -139,6 +145,34 @@ async def test_an_agent_that_is_killed_in_the_upgrade_tells_the_end_after_its_re
         assert word.code == ("" if new != CRASHING else "RolledBack")
         assert word.to_version == host.runs()
     assert host.starts() == ([OLD, NEW] if new != CRASHING else [OLD, NEW, OLD]), "nothing is done twice"
+
+
+async def test_agent_and_tool_that_die_together_in_the_soak_of_a_version_that_crashes_later(host: EdgeHost) -> None:
+    """What runs when the agent is back has not proved itself: only a tool that saw it through may call it good."""
+    host.config = msgspec.structs.replace(host.config, soak=Duration(5))
+    late = host.root / "crash-now"
+    host.offer(program(NEW, manner=f"(while [ ! -e {late} ]; do sleep 0.05; done; kill -9 $$) &"))
+    async with agent(host) as (cloud, _):
+        await cloud.say(order())
+        await cloud.until(action="Upgrade")
+        await anyio.to_thread.run_sync(until, lambda: host.starts() == [OLD, NEW], "the new version's start", 30)
+        await anyio.to_thread.run_sync(kill_tool_and_keeper, host)
+    async with agent(host) as (cloud, _):
+        await cloud.until(action="Upgrade", reason="was interrupted once")
+        late.touch()
+        word = await cloud.until(final=True)
+    assert (word.code, word.to_version) == ("RolledBack", OLD)
+    assert host.runs() == OLD
+
+
+def kill_tool_and_keeper(host: EdgeHost) -> None:
+    """Nobody is left who would start it again."""
+    unit = host.host.tool_unit(UID, 1)
+    pid = host.host.services.status(unit).pid
+    keeper_of_it = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    for one in (keeper_of_it, pid):
+        os.kill(one, signal.SIGKILL)
+    until(lambda: keeper.start_ticks(pid) == 0, "its end")
 
 
 async def test_a_cancel_while_the_owner_is_asked_gives_the_attempt_back_and_it_can_be_started_again(
