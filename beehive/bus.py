@@ -5,6 +5,7 @@ Modules never see it; they speak through their `Endpoint`. Figures and reasons: 
 
 import asyncio
 import math
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,9 +58,13 @@ class Questions:
     takes more than about a tenth of the time.
     """
 
-    __slots__ = ("_timer", "due", "waiting")
+    __slots__ = ("_timer", "clock", "due", "loop", "waiting")
 
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where they are asked, from the first on; to ask for it each time costs a system call."""
+        self.clock = time.monotonic
+        """The clock of that loop."""
         self.waiting: dict[asyncio.Future[Any], tuple[float, Envelope, str]] = {}
         """The deadline on the loop's clock, the question, and whom it was put to."""
         self.due = math.inf
@@ -68,6 +73,13 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.waiting)
+
+    def begin(self) -> asyncio.AbstractEventLoop:
+        """Belong to the running loop."""
+        self.loop = loop = asyncio.get_running_loop()
+        if getattr(type(loop), "time", None) is not asyncio.BaseEventLoop.time:  # which is time.monotonic in a frame
+            self.clock = loop.time
+        return loop
 
     def arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         """Look through those who wait at this time, on the loop's clock."""

@@ -143,7 +143,8 @@ class Endpoint:
             inbox = self._owners[type(request)]
         except KeyError:
             raise self._undeliverable(type(request)) from None
-        loop = asyncio.get_running_loop()
+        questions = self._questions
+        loop = questions.loop or questions.begin()
         future: asyncio.Future[R] = asyncio.Future(loop=loop)
         envelope = Envelope(self.name, request, future)
         if len(inbox.queue) < inbox.room:
@@ -151,7 +152,7 @@ class Endpoint:
             waiting: Waiting | None = None
         else:
             waiting = self._ask_slowly(inbox, envelope)
-        questions, deadline = self._questions, loop.time() + timeout
+        deadline = questions.clock() + timeout
         questions.waiting[future] = (deadline, envelope, inbox.owner)
         if deadline < questions.due:
             questions.arm(loop, deadline)
@@ -206,20 +207,26 @@ class Endpoint:
         `until` gives the wall-clock time (of `World.now`) of the next alarm, or None; when it has come, None is
         yielded. It is read again after each message, and at least once a minute in case the clock was set.
         """
-        inbox = self.inbox
+        inbox, queue = self.inbox, self.inbox.queue
         while True:
-            if until is None:
-                for envelope in inbox.take():
-                    yield envelope
-            else:
-                for envelope in inbox.take():
-                    yield envelope
-                    if self._is_due(until):
-                        yield None
-            if inbox.closed and not inbox.queue:
+            for _ in inbox.begin_batch():  # as in `Inbox.take`
+                envelope = queue.popleft()
+                answer_to = envelope.answer_to
+                if answer_to is not None and answer_to.done():
+                    if inbox.is_stale(envelope):
+                        continue
+                    envelope = inbox.lagged()
+                inbox.in_hand = envelope
+                if not inbox.room:
+                    inbox.look(envelope)
+                yield envelope
+                if until is not None and self._is_due(until):
+                    yield None
+            inbox.in_hand = None
+            if inbox.closed and not queue:
                 return
             await inbox.sleep(self._pause(until) if until else None)
-            if until and not inbox.queue and not inbox.closed and self._is_due(until):
+            if until and not queue and not inbox.closed and self._is_due(until):
                 yield None
 
     async def batches(self) -> AsyncIterator[Iterator[Envelope]]:

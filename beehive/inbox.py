@@ -35,10 +35,18 @@ class Statistics(Struct, frozen=True):
 Waiting: TypeAlias = tuple[Envelope, "asyncio.Future[None]", int]
 """A message, the sender's place in the line, and the message's cause."""
 
-_LAGGED = Envelope("kernel", None, cast("asyncio.Future[Any]", Ellipsis))
+
+class _Over:
+    """Looks like the future of a question that is over."""
+
+    def done(self) -> bool:
+        return True
+
+
+_LAGGED = Envelope("kernel", None, cast("asyncio.Future[Any]", _Over()))
 """Stands in the queue where events are missing; replaced by a `Lagged` with the count when it is taken.
 
-It looks like a question, so that taking anything else needs no second comparison.
+It looks like a question that nobody asks any more, so that taking anything else needs no second comparison.
 """
 
 
@@ -49,7 +57,7 @@ class Inbox:
     """
 
     __slots__ = (
-        "_batch", "_counted", "_lagging", "_line", "_missing", "_sleeper", "_watch", "capacity", "closed",
+        "_batch", "_counted", "_lagging", "_line", "_loop", "_missing", "_sleeper", "_watch", "capacity", "closed",
         "in_hand", "missed", "owner", "queue", "room", "stale",
     )  # fmt: skip
 
@@ -69,6 +77,8 @@ class Inbox:
         self._watch = watch or Watch()
         self._line: list[Waiting] = []
         self._sleeper: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where its owner runs; to ask for it each time costs a system call."""
         self._lagging = False
         self._missing = 0
 
@@ -167,35 +177,53 @@ class Inbox:
         """What is there now, one at a time; `in_hand` names the one being handled, so a failure costs exactly that.
 
         The short way of a message is as on the sender's side: while the gate is open nobody waits and nobody looks on.
+        `Endpoint.messages` has the same loop in itself, for a generator within another costs a fifth of a message.
         """
-        queue, watch = self.queue, self._watch
-        self._counted += len(queue) - length_hint(self._batch)
-        self._batch = repeat(None, len(queue))
-        for _ in self._batch:
-            try:
-                envelope = queue.popleft()
-            except IndexError:  # the inbox was emptied meanwhile
-                self._counted -= 1
-                break
+        queue = self.queue
+        for _ in self.begin_batch():
+            envelope = queue.popleft()
             answer_to = envelope.answer_to
-            if answer_to is not None:
-                if envelope is _LAGGED:
-                    envelope = self._lagged()
-                elif answer_to.done():
-                    self.stale += 1
-                    self._counted -= 1
-                    self._let_in()
+            if answer_to is not None and answer_to.done():
+                if self.is_stale(envelope):
                     continue
+                envelope = self.lagged()
             self.in_hand = envelope
             if not self.room:
-                if self._line:
-                    self._let_in()
-                if watch.tracer:
-                    watch.tracer.delivered(self.owner, envelope)
+                self.look(envelope)
             yield envelope
         self.in_hand = None
 
-    def _lagged(self) -> Envelope:
+    def begin_batch(self) -> Iterator[None]:
+        """As many turns as there are messages; they count as taken when their turn comes."""
+        self._end_batch()
+        self._counted += len(self.queue)
+        self._batch = repeat(None, len(self.queue))
+        return self._batch
+
+    def _end_batch(self) -> None:
+        """Nothing more comes of it, also where somebody still goes through it."""
+        self._counted -= length_hint(self._batch)
+        for _ in self._batch:
+            pass
+
+    def is_stale(self, envelope: Envelope) -> bool:
+        """Of what is over: a question that nobody asks any more is stale; what else there is becomes a `lagged`."""
+        if envelope is _LAGGED:
+            return False
+        self.stale += 1
+        self._counted -= 1
+        self._let_in()
+        return True
+
+    def look(self, envelope: Envelope) -> None:
+        """The gate is shut: somebody waits for the place of what was taken, or a tracer looks on."""
+        if self._line:
+            self._let_in()
+        if self._watch.tracer:
+            self._watch.tracer.delivered(self.owner, envelope)
+
+    def lagged(self) -> Envelope:
+        """The `Lagged` that stands for all events that were missed."""
         envelope = Envelope("kernel", Lagged(missed=self._missing))
         self._lagging, self._missing = False, 0
         if self._watch.tracer:
@@ -211,10 +239,11 @@ class Inbox:
         if self.queue or self.closed:
             return asyncio.sleep(0)
         self.room = 0
-        loop = asyncio.get_running_loop()
-        sleeper: asyncio.Future[None] = asyncio.Future(loop=loop)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        sleeper: asyncio.Future[None] = asyncio.Future(loop=self._loop)
         self._sleeper = sleeper
-        return sleeper if seconds is None else self._sleep_at_most(seconds, sleeper, loop)
+        return sleeper if seconds is None else self._sleep_at_most(seconds, sleeper, self._loop)
 
     async def _sleep_at_most(
         self, seconds: float, sleeper: "asyncio.Future[None]", loop: asyncio.AbstractEventLoop
@@ -262,6 +291,7 @@ class Inbox:
 
     def empty(self, why: str) -> None:
         """Drop everything that nobody will take any more; every asker is told."""
+        self._end_batch()
         while self.queue:
             envelope = self.queue.popleft()
             if envelope is not _LAGGED:

@@ -4,6 +4,7 @@ Ours goes through the interface that modules use: an `Endpoint` on each side. Al
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -171,7 +172,7 @@ async def ask_and_reply(times: int) -> None:
             owner.reply(envelope, 2)
 
     answering = asyncio.ensure_future(answer())
-    await _by_callers(lambda: caller.ask(DOUBLE), times)
+    await _by_callers(functools.partial(caller.ask, DOUBLE), times)
     owner.inbox.close()
     await answering
 

@@ -157,3 +157,19 @@ async def test_an_owner_asleep_is_woken_also_when_tracing_was_switched_meanwhile
     assert owner.inbox.taken == 1
     owner.inbox.close()
     await taking
+
+
+@pytest.mark.parametrize("ends", ["emptied", "begun anew"])
+async def test_a_batch_that_somebody_still_goes_through_ends_when_its_messages_are_gone(ends: str) -> None:
+    caller, owner, _ = pair(capacity=8)
+    for n in range(5):
+        await caller.send(Do(n=n))
+    old = owner.inbox.take()
+    assert next(old).body == Do(n=0)
+    if ends == "emptied":
+        owner.inbox.empty("has stopped")
+        assert owner.inbox.taken == 1
+    else:
+        assert [envelope.body for envelope in owner.inbox.take()] == [Do(n=n) for n in range(1, 5)]
+        assert owner.inbox.taken == 5
+    assert list(old) == []
