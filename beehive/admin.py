@@ -138,6 +138,7 @@ class Admin:
             f"[{'-' if what else '+'}] {name} {'waits for ' + what if what else 'ready'}"
             for name, what in waits.items()
         ]
+        lines += [f"[!] {name} {what}" for name, what in _warnings(self._supervisor)]
         verdict = "not ready" if missing else "ready"
         body = "\n".join((*lines, verdict) if "verbose" in asked.query or missing else (verdict,)) + "\n"
         return _text("503 Service Unavailable" if missing else "200 OK", body)
@@ -185,6 +186,12 @@ class Admin:
             return done.result(_PATIENCE)
         except (RuntimeError, TimeoutError):
             return None
+
+
+def _warnings(supervisor: Supervisor) -> list[tuple[str, str]]:
+    """What modules want an operator to know although they work: their attribute `warning`, where they have one."""
+    told = ((keeper.name, getattr(keeper.module, "warning", "")) for keeper in supervisor.keepers)
+    return [(name, what) for name, what in told if what]
 
 
 def _text(status: str, body: str) -> Page:

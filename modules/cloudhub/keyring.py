@@ -5,6 +5,7 @@ import logging
 import ssl
 
 from beehive.world import World
+from modules.cloudhub import pki
 from modules.cloudhub.config import Config
 from modules.cloudhub.pki import Authority
 from modules.cloudhub.revocations import Revocations
@@ -24,6 +25,8 @@ class Keyring:
         self.https = Contexts(ssl.CERT_OPTIONAL)
         self._vault, self._config, self._world = vault, config, world
         self._server: bytes = b""
+        self.ends: dict[str, float] = {}
+        """Until when the CA (`hub_ca`) and the hub's own certificate (`hub`) are good, in seconds since the epoch."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,6 +53,7 @@ class Keyring:
         for contexts in (self.websocket, self.https):
             contexts.use(authority, server)
         self.authority, self._server = authority, server.certificate
+        self.ends = {"hub_ca": pki.end_of(authority.ca.certificate), "hub": pki.end_of(server.certificate)}
         if before is None:
             return False
         log.info("the hub has a new certificate, or trusts other CAs than before")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beehive.backoff import doubling
 from beehive.errors import NoAnswer, PeerFailed, Refused, RuntimeFailed, Unavailable
-from beehive.figures import Figures
+from beehive.figures import CERTIFICATE_ENDS, Figures
 from beehive.journal import Journal
 from beehive.message import Envelope, Lagged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Online, Tell
@@ -129,13 +129,13 @@ class _Running:
         """What a scrape finds out by itself."""
         fleet, keyring, now = self._fleet, self._keyring, self._world.now
         figures.derived(shown.CONNECTED, lambda: shown.connected(fleet.sessions.all()))
-        full = lambda: sum(gate.turned_away for gate in self._gates)  # noqa: E731
-        figures.derived(shown.REFUSED, lambda: shown.refused(dict(fleet.counters), full()))
+        figures.derived(
+            shown.REFUSED,
+            lambda: shown.refused(dict(fleet.counters), sum(gate.turned_away for gate in self._gates)),
+        )
         frames = {("in",): "frames_in", ("out",): "frames_out"}
         figures.derived(shown.FRAMES, lambda: {way: fleet.counters[name] for way, name in frames.items()})
-        figures.derived(
-            shown.CERTIFICATE_ENDS, lambda: {(name,): end - now() for name, end in keyring.ends.items()}
-        )  # fmt: skip
+        figures.derived(CERTIFICATE_ENDS, lambda: {(name,): end - now() for name, end in keyring.ends.items()})
 
     async def loop(self) -> None:
         self._shut()

@@ -150,6 +150,11 @@ def is_good_server(ca: Pair, server: Pair, names: Sequence[str], now: float) -> 
     return lasting and certificate.public_key() == key.public_key() and {_general(one) for one in names} <= set(covered)
 
 
+def end_of(der: bytes) -> float:
+    """Until when a certificate is good, in seconds since the epoch."""
+    return x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
+
+
 def split(concatenated: bytes) -> tuple[bytes, ...]:
     """Certificates in DER, one after the other, taken apart. Raises Refused."""
     found: list[bytes] = []

@@ -26,7 +26,7 @@ _JOBS = f"/apis/{API_VERSION}/nodeupgradejobs"
 class Cluster:
     """One API server and one cloud process in a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **sections: Any) -> None:
         self.directory = directory
         self.token = secrets.token_urlsafe(24)
         self._write("token", self.token)
@@ -39,7 +39,7 @@ class Cluster:
         self.api = self._start_api()
         self.url = wait_until(self._address, 20, "The start of the API server", self.api)
         self._write("kubeconfig", json.dumps(self._kubeconfig()))
-        self.cloud = Cloud(directory / "cloud", self._informer())
+        self.cloud = Cloud(directory / "cloud", self._informer(), **sections)
 
     def _start_api(self) -> Child:
         arguments = (
@@ -113,9 +113,12 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(directory: Path) -> Iterator[Cluster]:
-    """A cluster that is ready; its processes are ended at the end, also when that is an error."""
-    cluster = Cluster(directory)
+def running(directory: Path, **sections: Any) -> Iterator[Cluster]:
+    """A cluster that is ready, its cloud with these further sections of configuration.
+
+    Its processes are ended at the end, also when that is an error.
+    """
+    cluster = Cluster(directory, **sections)
     try:
         cluster.cloud.start()
         cluster.cloud.wait_until_ready()

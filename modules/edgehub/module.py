@@ -7,11 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 from beehive.errors import Unavailable
+from beehive.figures import CERTIFICATE_ENDS, Figures, Labels
 from beehive.journal import Journal
 from beehive.messages.tasks import CancelTask, ReportSeen, SendSnapshot, StartTask, TaskReport
 from beehive.messages.uplink import CloudLost, CloudReached, Link, LinkState, Say
 from beehive.module import Endpoint
 from beehive.world import World
+from modules.edgehub import figures as shown
 from modules.edgehub import identity, link
 from modules.edgehub.config import Config
 from modules.edgehub.keeper import Keeper
@@ -46,6 +48,10 @@ class EdgeHub:
         self._trouble = "it was not tried yet"
         self._nudge = asyncio.Event()
         self._keeper = Keeper(config, world, self.counters, self._renewed)
+        self.figures = Figures(*shown.ALL)
+        self.figures.derived(shown.CONNECTED, lambda: float(self._session is not None))
+        self.figures.derived(shown.PENDING, lambda: float(len(self._outbox)))
+        self.figures.derived(CERTIFICATE_ENDS, self._certificate_ends)
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until its messages end; then it says goodbye to the cloud."""
@@ -83,6 +89,13 @@ class EdgeHub:
         connected = self._session is not None
         trouble = "" if connected else self._trouble
         return Link(connected, self._since, self._url, len(self._outbox), trouble)
+
+    def _certificate_ends(self) -> dict[Labels, float]:
+        try:
+            ends = identity.read(Path(self._config.identity)).ends
+        except Unavailable:
+            return {}
+        return {("node",): ends - self._world.now()} if ends else {}
 
     # ---- the link ----------------------------------------------------------------------------------------------
 

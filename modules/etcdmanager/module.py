@@ -1,12 +1,14 @@
 """The shell of etcdmanager: a pass every period, and only what changed is written."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Mapping
 
 from beehive.api.node import ETCD_LABEL, Node
 from beehive.errors import NoAnswer, PeerFailed, Unavailable
 from beehive.messages.etcd import MembershipJudged
+from beehive.figures import Figures, Values
 from beehive.messages.objects import (
     LeadershipChanged,
     ListNodes,
@@ -17,7 +19,7 @@ from modules.etcdmanager.acting import Actor, Result
 from modules.etcdmanager.conditions import MARK, PERIODS_UNTIL_STALE, Found, foreigner, found, is_stale, standings
 from modules.etcdmanager.config import OWN_NAME, Config, checked
 from modules.etcdmanager.etcd import Etcd
-from modules.etcdmanager.figures import figures
+from modules.etcdmanager.figures import METRICS, figures
 from modules.etcdmanager.members import LEADER_MISSING, OBSERVER_STALE, Standing, Verdict, recall
 from modules.etcdmanager.report import Remarks, report
 from modules.etcdmanager.resting import ACCEPTS, ASKS, SENDS
@@ -39,6 +41,10 @@ class EtcdManager:
                                                        "reports_written"), 0)  # fmt: skip
         self.gauges: dict[str, float] = {}
         self._world = world
+        """What the last pass came to, by the names of `figures`; empty while this process does not look."""
+        self.figures = Figures(*METRICS.values())
+        for name, metric in METRICS.items():
+            self.figures.derived(metric, functools.partial(self._gauge, name))
         self._etcd = Etcd(config)
         self._actor = Actor(config, world, self._etcd)
         self._writer = Writer(config, world, self.counters)
@@ -48,6 +54,10 @@ class EtcdManager:
         """When we last saw the cluster, or began to look, on the loop's clock; None while we do not lead."""
         self._leaderless = 0
         self._said: frozenset[str] = frozenset()
+
+    def _gauge(self, name: str) -> Values:
+        found = self.gauges.get(name)
+        return {} if found is None else {(): found}
 
     async def run(self, endpoint: Endpoint) -> None:
         """Until the messages end."""

@@ -4,6 +4,7 @@ The reflector, the writers and the Lease stand on it, and so does the operator's
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ _CONNECT = 10.0
 _LONGEST_LINE = 16 * 1024 * 1024
 _HEADERS = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "beehive"}
 _ERRORS = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 Grant = Callable[[], float]
 """Until when, on the loop's clock, it is ours to write; asked at the moment of each write."""
@@ -64,6 +66,8 @@ class Client:
         self._connection = connection
         self._timeout = timeout
         self._now = now or (lambda: datetime.now(UTC))
+        self.calls: Counter[tuple[str, ...]] = Counter()
+        """How often each verb was answered with each status; `none`: nothing was answered."""
 
     @property
     def where(self) -> str:
@@ -162,11 +166,12 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str], body: bytes, kind: str, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         connection = self._connection
+        verb = _VERBS.get(method) or ("watch" if "watch" in query else "list" if "limit" in query else "get")
         asked = urlencode({key: value for key, value in query.items() if value})
         try:
             session = await connection.session()
             url = yarl.URL(f"{connection.url}{path}{'?' if asked else ''}{asked}", encoded=True)
-            return await session.request(
+            response = await session.request(
                 method,
                 url,
                 data=body or None,
@@ -177,9 +182,12 @@ class Client:
                 proxy=connection.proxy,
             )
         except _ERRORS as error:
+            self.calls[verb, "none"] += 1
             if untrusted(error):
                 connection.renew(connection.generation)
             raise Unavailable(f"{self.where}: {explain(error)}") from None
+        self.calls[verb, str(response.status)] += 1
+        return response
 
     async def _reply(self, response: aiohttp.ClientResponse) -> Reply:
         try:

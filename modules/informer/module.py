@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from beehive.api.node import Node
 from beehive.api.nodeupgradejob import NodeUpgradeJob
 from beehive.errors import Unavailable
 from beehive.inbox import fail
 from beehive.message import Envelope, Event
+from beehive.figures import Figures
 from beehive.messages.objects import (
     GetSecret,
     JobChanged,
@@ -34,9 +37,11 @@ from beehive.module import Endpoint
 from beehive.world import World
 from modules.informer.cache import Change, Gone
 from modules.informer.client import Client
+from modules.informer import figures as shown
 from modules.informer.config import Config, checked
 from modules.informer.connection import Connection
-from modules.informer.figures import figures
+from modules.informer.contest import Contest, warning
+from modules.informer.exhibit import Exhibit
 from modules.informer.kinds import JOBS, NODES, SecretMark, secrets_in
 from modules.informer.leadership import Leadership
 from modules.informer.others import Others
@@ -73,7 +78,14 @@ class Informer:
         self._config = checked(config)
         self._world = world
         self._make_client = client
-        self.gauges: dict[str, float] = {"leads": 0, **figures(())}
+        self.figures = Figures(*shown.ALL)
+        self.figures.set(shown.LEASE, 0)
+        self._contest = Contest()
+
+    @property
+    def warning(self) -> str:
+        """What an operator should know although all works; empty when there is nothing."""
+        return warning(self._contest.standing(self._world.now()))
 
     async def run(self, endpoint: Endpoint) -> None:
         """Work until the messages end; then finish the writes in flight and release the Lease.
@@ -82,7 +94,7 @@ class Informer:
         """
         async with Connection(self._config) as connection:
             client = self._make_client(connection, self._config.request_timeout)
-            work = _Work(endpoint, client, self._config, self._world, self.gauges)
+            work = _Work(endpoint, client, self._config, self._world, self.figures, self._contest)
             try:
                 async with asyncio.TaskGroup() as group:
                     await work.run(group)
@@ -100,12 +112,13 @@ class _Work:
     """One run of the informer."""
 
     def __init__(
-        self, endpoint: Endpoint, client: Client, config: Config, world: World, gauges: dict[str, float]
+        self, endpoint: Endpoint, client: Client, config: Config, world: World, figures: Figures, contest: Contest
     ) -> None:
         self._endpoint = endpoint
-        self._gauges = gauges
+        self._figures = figures
         self._client = client
-        self._jobs = Reflector(JOBS, client, config, world, self._tell_jobs)
+        noting = replace(JOBS, read=contest.reading(JOBS.read))
+        self._jobs = Reflector(noting, client, config, world, self._tell_jobs)
         self._nodes = Reflector(NODES, client, config, world, self._tell_nodes)
         self._secrets = Reflector(secrets_in(config.namespace), client, config, world, self._tell_secrets)
         self._leadership = Leadership(client, config, world, self._tell_grant)
@@ -115,6 +128,9 @@ class _Work:
         jobs = Writer(JOBS, self._jobs.cache, client, grant, self._tell_jobs)
         nodes = Writer(NODES, self._nodes.cache, client, grant, self._tell_nodes, config.writes)
         others = Others(client, config.namespace)
+        clock = asyncio.get_running_loop().time
+        self._exhibit = Exhibit(figures, contest, self._recorder, world, lambda: grant() > clock())
+        self._exhibit.derive(client)
         self._answers: dict[type, Callable[[Any, Callable[[], bool]], Awaitable[object]]] = {
             ListJobs: lambda request, _: self._list_jobs(request),
             ListNodes: lambda request, _: self._list_nodes(),
@@ -219,7 +235,7 @@ class _Work:
     # ---- telling -----------------------------------------------------------------------------------------------
 
     def _tell_jobs(self, changes: list[Change[NodeUpgradeJob]]) -> None:
-        self._gauges.update(figures(self._jobs.cache.objects()))
+        self._exhibit.jobs_changed(self._jobs.cache.objects(), changes)
         self._publish(changes, lambda job: JobChanged(job=job), JobGone)
 
     def _tell_nodes(self, changes: list[Change[Node]]) -> None:
@@ -237,7 +253,7 @@ class _Work:
 
     def _tell_grant(self, until: float) -> None:
         self._endpoint.publish(LeadershipChanged(until=until))
-        self._gauges["leads"] = float(until > 0)
+        self._figures.set(shown.LEASE, float(until > 0))
         if self._role:
             self._role.tell(until > 0)
 

@@ -5,7 +5,6 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 import pytest
 
@@ -57,15 +56,16 @@ async def test_metrics_are_pulled_from_the_inboxes(house: tuple[Supervisor, Admi
     assert 'beehive_messages_taken_total{module="owner"} 0.0' in text.splitlines()
 
 
-async def test_a_modules_own_numbers_are_shown(house: tuple[Supervisor, Admin]) -> None:
-    class Numbered:
-        counters: ClassVar = {"passes": 7}
-        gauges: ClassVar = {"voters": 3.0}
+async def test_readyz_tells_a_warning_of_a_module_that_works(house: tuple[Supervisor, Admin]) -> None:
+    class Warned:
+        warning = "cloudcore also writes the status of job north"
 
-    house[0].keepers[0].module = Numbered()  # type: ignore[assignment]
-    _, text = await get(house[1], "/metrics")
-    assert 'beehive_counted_total{module="owner",what="passes"} 7.0' in text.splitlines()
-    assert 'beehive_gauge{module="owner",what="voters"} 3.0' in text.splitlines()
+    house[0].keepers[0].module = Warned()  # type: ignore[assignment]
+    house[0].keepers[0].endpoint.ready()
+    status, text = await get(house[1], "/readyz?verbose")
+    said = "[+] owner ready\n[!] owner cloudcore also writes the status of job north\nready\n"
+    assert (status, text) == (200, said)
+    assert await get(house[1], "/readyz") == (200, "ready\n")
 
 
 async def test_livez_fails_while_the_loop_hangs(

@@ -261,5 +261,9 @@ class Books:
                 if entry.phase == IN_PROGRESS:
                     yield desk, entry
 
+    def unwritten(self) -> float:
+        """Words of nodes that stand in no status yet; asked by a scrape, in a thread of its own."""
+        return sum(len(words) for desk in tuple(self.desks.values()) for words in tuple(desk.said.values()))
+
     def reports(self) -> Mapping[str, Mapping[str, tuple[TaskReport, ...]]]:
         return {uid: desk.reports() for uid, desk in self.desks.items() if desk.said}

@@ -9,6 +9,7 @@ import contextlib
 
 from beehive.backoff import doubling
 from beehive.errors import NoAnswer, PeerFailed, Undeliverable
+from beehive.figures import Figures
 from beehive.message import Lagged, Message
 from beehive.messages.etcd import MembershipJudged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Tell
@@ -28,6 +29,7 @@ from beehive.messages.objects import (
 from beehive.module import Endpoint
 from beehive.router import Kinds
 from beehive.world import World
+from modules.taskmanager import figures as shown
 from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, StatusWritten
 from modules.taskmanager.cloud.term import Term
 from modules.taskmanager.config import CloudConfig
@@ -54,6 +56,9 @@ class CloudTaskManager:
         self._until = 0.0
         """End of the grant, on the loop's clock."""
         self._read_at: float | None = None
+        self.figures = Figures(*shown.ALL)
+        for metric, labels in shown.FROM_THE_START:
+            self.figures.begin(metric, *labels)
         """When everything is to be read, on the loop's clock; None: it was."""
         self._fresh = True
 
@@ -89,7 +94,7 @@ class CloudTaskManager:
     def _begin(self) -> None:
         """Forget everything: it is read again, or it meant another time."""
         self._number += 1
-        self._term = Term(self._number, self._endpoint, self._group, self._config, self._world)
+        self._term = Term(self._number, self._endpoint, self._group, self._config, self._world, self.figures)
         self._delays = doubling(self._config.retry_first, self._config.retry_cap)
         self._read_at, self._fresh = self._loop.time(), True
 
@@ -163,6 +168,7 @@ class CloudTaskManager:
         except (NoAnswer, PeerFailed, Undeliverable) as error:
             self._read_at = self._loop.time() + next(self._delays)
             self._term.alarm.began()
+            self.figures.add(shown.ERRORS, "unread")
             self._term.alarm.soon(self._read_at)
             self._endpoint.waiting_for(f"the list of jobs, nodes and sessions: {error}")
             return False

@@ -1,15 +1,17 @@
 """What nodes are told, and what was told already: once per attempt and session, never before the cordon stands."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from beehive.api.nodeupgradejob import IN_PROGRESS, NodeEntry
 from beehive.errors import InboxFull, Undeliverable
+from beehive.figures import Figures
 from beehive.messages.fleet import Answer, Heard, Tell
 from beehive.messages.tasks import Downstream, ReportSeen, StartTask, TaskReport
 from beehive.module import Endpoint
 from beehive.world import World
-from modules.taskmanager.cloud.books import Books, JobDesk
+from modules.taskmanager import figures as shown
+from modules.taskmanager.cloud.books import Books, JobDesk, Said
 from modules.taskmanager.orders import cancel_task, lease, start_task
 
 log = logging.getLogger(__name__)
@@ -18,13 +20,26 @@ log = logging.getLogger(__name__)
 class Telling:
     """The only place from which nodes are told anything."""
 
-    def __init__(self, endpoint: Endpoint, books: Books, world: World) -> None:
+    def __init__(self, endpoint: Endpoint, books: Books, world: World, figures: Figures) -> None:
         self._endpoint = endpoint
         self._books = books
         self._world = world
         self._told: dict[str, tuple[str, int, int, str]] = {}
         """Node -> uid, attempt, epoch and word of the last order."""
         self._legacy_told: set[tuple[str, str, int]] = set()
+        self._figures = figures
+        self._begun: dict[str, tuple[tuple[str, int], float]] = {}
+        """Node -> uid and attempt that it was told to start, and when, by the wall clock."""
+
+    def count(self, words: Iterable[Said]) -> None:
+        """How long the steps took, of each attempt that ended."""
+        for said in words:
+            if not said.report.final:
+                continue
+            key, at = self._begun.pop(said.heard.node, (("", 0), 0.0))
+            told = at if key == (said.report.uid, said.report.attempt) else None
+            for step, result, seconds in shown.steps(said.report.results, told):
+                self._figures.observe(shown.STEP, seconds, step, result)
 
     def inherit(self) -> None:
         """Marks that another leader made: a real EdgeCore may have begun, and a second `Check` starts a second
@@ -47,8 +62,12 @@ class Telling:
         if session is None or (session.legacy and key in self._legacy_told):
             return
         order = start_task(desk.job, entry, self._world.now())
-        if await self._once(entry.node_name, order, "start") and session.legacy:
-            self._legacy_told.add(key)
+        if await self._once(entry.node_name, order, "start"):
+            begun = (desk.uid, entry.attempt)
+            if self._begun.get(entry.node_name, (("", 0), 0.0))[0] != begun:
+                self._begun[entry.node_name] = begun, self._world.now()
+            if session.legacy:
+                self._legacy_told.add(key)
 
     async def cancel(self, desk: JobDesk, entry: NodeEntry, why: str) -> None:
         """Stop, once per session."""

@@ -8,10 +8,12 @@ import logging
 
 from beehive.api.node import Node, is_edge, is_ready, version_of
 from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry
+from beehive.figures import Figures
 from beehive.module import Endpoint
 from beehive.seam import Seam
 from beehive.world import World, from_rfc3339
 from modules.taskmanager import codes
+from modules.taskmanager import figures as shown
 from modules.taskmanager.cloud.alarm import Alarm
 from modules.taskmanager.cloud.background import Background
 from modules.taskmanager.cloud.books import Books, JobDesk
@@ -34,17 +36,20 @@ class Term:
     """Everything here ends with the grant, and is read again with the next."""
 
     def __init__(
-        self, number: int, endpoint: Endpoint, group: asyncio.TaskGroup, config: CloudConfig, world: World
-    ) -> None:
+        self, number: int, endpoint: Endpoint, group: asyncio.TaskGroup, config: CloudConfig, world: World,
+        figures: Figures,
+    ) -> None:  # fmt: skip
         self._world = world
         self._seam = Seam("the plan of a job", world, log)
         self.alarm = Alarm(world.now)
         self.background = Background(number, endpoint, group, config.ask_timeout)
         self.books = Books(config)
-        self.telling = Telling(endpoint, self.books, world)
+        self._figures = figures
+        self.telling = Telling(endpoint, self.books, world, figures)
         self.listening = Listening(self.books, self.telling, self.background)
         self._cordons = Cordons(self.books, self.background, self.alarm, config)
-        self._writing = Writing(self.books, self.background)
+        self._writing = Writing(self.books, self.background, figures)
+        figures.derived(shown.PENDING_REPORTS, self.books.unwritten)
         self._startable: dict[str, tuple[str, int]] = {}
         """Node -> uid and attempt of the mark that stands."""
         self._clearing = False
@@ -102,6 +107,7 @@ class Term:
     async def _follow(self, written: Written) -> None:
         """The status stands: acknowledge what it holds, stop who was closed without a word, tell the story."""
         desk = written.desk
+        self.telling.count(written.seen)
         for said in written.seen:
             await self.telling.seen(said.heard, said.report, desk)
             await self.listening.check_pace(said.heard, said.report, desk)
@@ -184,6 +190,7 @@ class Term:
 
     def _set_aside(self, desk: JobDesk, incident: str) -> None:
         desk.aside = desk.job.metadata.generation
+        self._figures.add(shown.ERRORS, "plan")
         why = f"its plan failed inside the controller; nothing is started until its spec changes (log mark {incident})"
         self._writing.set_aside(desk, why, self._world.now())
 

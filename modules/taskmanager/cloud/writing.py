@@ -8,6 +8,7 @@ import msgspec
 
 from beehive.api.meta import Condition, set_condition
 from beehive.api.nodeupgradejob import FINALIZER, JobStatus, NodeUpgradeJob
+from beehive.figures import Figures
 from beehive.messages.objects import (
     Away,
     Denied,
@@ -21,6 +22,7 @@ from beehive.messages.objects import (
     WriteAnswer,
 )
 from beehive.world import rfc3339
+from modules.taskmanager import figures as shown
 from modules.taskmanager.cloud.background import Background
 from modules.taskmanager.cloud.books import Books, JobDesk, Said
 from modules.taskmanager.cloud.notes import JobWritten, StatusWritten
@@ -40,8 +42,9 @@ class Written(msgspec.Struct, frozen=True):
 class Writing:
     """The job writes of one term."""
 
-    def __init__(self, books: Books, background: Background) -> None:
+    def __init__(self, books: Books, background: Background, figures: Figures) -> None:
         self._books = books
+        self._figures = figures
         self._background = background
 
     def now(self) -> float:
@@ -112,6 +115,7 @@ class Writing:
             case Denied(reason=why):
                 self._denied(desk, why)
             case Away(reason=why):
+                self._figures.add(shown.ERRORS, "unanswered")
                 log.warning("job %s cannot be written for now: %s", before.metadata.name, why)
                 desk.unknown(self.now())
             case _:
@@ -120,6 +124,7 @@ class Writing:
 
     def _denied(self, desk: JobDesk, why: str) -> None:
         name = desk.job.metadata.name
+        self._figures.add(shown.ERRORS, "refused")
         if desk.refused(self.now(), why):
             log.error("the API server refuses to store what job %s came to: %s", name, why)
             event = RecordEvent(

@@ -262,6 +262,7 @@ class TestReport:
             await asyncio.sleep(16)
             assert module.gauges == {
                 "etcd_voters": 3, "etcd_voters_living": 2, "etcd_voters_needed": 2, "etcd_learners": 1,
+                "etcd_members_unhealthy": 2,
                 "etcd_learner_lag_entries": 0, "etcd_learner_idle_seconds": 15.0, "etcd_ghosts": 1, "etcd_alarms": 0,
                 "etcd_has_quorum": 1.0, "etcd_may_add_member": 0.0, "etcd_critical_nodes": 2, "etcd_term": 2,
                 "etcd_last_success_timestamp_seconds": START + 15,

@@ -61,6 +61,8 @@ class Cluster:
         self.dead_at: int | None = None
         """The planner was killed when it had said so many things: what it says later nobody hears."""
         self.most_in_flight = 0
+        self.manager: CloudTaskManager
+        """Of the present life."""
         self._epoch = 0
         self._read = 0
 
@@ -71,7 +73,8 @@ class Cluster:
         self, config: CloudConfig = CONFIG, *, leads: bool = True, inbox: int = 1024
     ) -> AsyncIterator[None]:
         """One life."""
-        async with alone(CloudTaskManager(config, self.world), world=self.world, inbox=inbox) as self.peers:
+        self.manager = CloudTaskManager(config, self.world)
+        async with alone(self.manager, world=self.world, inbox=inbox) as self.peers:
             self._read, self.dead_at, self._over = 0, None, asyncio.Event()
             for kind in WRITES:
                 self.peers.answer(kind, self._write)
