@@ -4,7 +4,9 @@ A record is either the old one or the new one, whole, whatever is unplugged when
 and the directory fsynced. Readable by people and by other programs; no handle stays open.
 """
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +24,8 @@ class Journal:
 
     def __init__(self, directory: Path, files: Files | None = None) -> None:
         self.directory = directory
+        self.faults: list[str] = []
+        """What was found that could not be used, oldest first, in sentences."""
         self._files = files or Files()
 
     def save(self, key: str, record: object) -> None:
@@ -30,16 +34,34 @@ class Journal:
         self._files.replace(self._path(key), msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
     def load(self, key: str, kind: type[T]) -> T | None:
-        """The record, or None where there is none. A file that is not a record is set aside as `key.bad` first."""
+        """The record, or None where there is none that can be read; then `faults` says why, and the file is set aside
+        as `key.bad`. Never raises: whoever starts must not fail for what lies on a disk."""
         path = self._path(key)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
+            return msgspec.json.decode(_read(path), type=kind)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            problem = f"{path} cannot be read: {error.strerror}"
         except msgspec.MsgspecError:
-            self._files.rename(path, path.with_suffix(".bad"))
+            problem = f"{path} is no record that can be read"
+        self.set_aside(key, problem)
+        return None
+
+    def set_aside(self, key: str, problem: str) -> None:
+        """Keep a record that is of no use under another name, for people, and note why. Never raises."""
+        path = self._path(key)
+        aside = path.with_suffix(".bad")
+        try:
+            if aside.is_dir() and not aside.is_symlink():
+                self._files.rename(aside, aside.with_suffix(".bad.old"))
+            self._files.rename(path, aside)
             self._files.sync(self.directory)
-            return None
+        except OSError as error:
+            problem = f"{problem}; it cannot be set aside: {error.strerror}"
+        else:
+            problem = f"{problem}; it is kept as {aside.name}"
+        self.faults.append(problem)
 
     def forget(self, key: str) -> None:
         """Remove it durably; nothing happens where there is none."""
@@ -55,6 +77,18 @@ class Journal:
         if not _KEY.fullmatch(key):
             raise ValueError(f"{key!r} cannot be the name of a record")
         return self.directory / f"{key}.json"
+
+
+def _read(path: Path) -> bytes:
+    """Only what is a file of ours, or root's. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "it is not a file")
+        if found.st_uid not in (os.geteuid(), 0):
+            raise OSError(0, f"it belongs to user {found.st_uid}")
+        return file.read()
 
 
 def write_durably(path: Path, data: bytes, mode: int) -> None:

@@ -18,7 +18,7 @@ from beehive.world import World
 from modules.taskmanager.clock import host_moment
 from modules.taskmanager.config import EdgeConfig
 from modules.taskmanager.hearing import pause, step
-from modules.taskmanager.record import Decision, Moment, Policy, Record
+from modules.taskmanager.record import SCHEMA, Decision, Moment, Policy, Record
 from modules.taskmanager.resume import resume
 
 RECORD = "attempt"
@@ -51,8 +51,7 @@ class EdgeTaskManager:
 
     async def run(self, endpoint: Endpoint) -> None:
         """Resume what was begun, then do what is heard."""
-        self._saved = self._load()
-        self._record = self._saved or Record()
+        self._record = self._load()
         endpoint.ready()
         await self._resume(endpoint, restarted=True)
         async for envelope in endpoint.messages(until=self._wake_at):
@@ -62,13 +61,19 @@ class EdgeTaskManager:
             else:
                 await self._do(endpoint, step(self._record, body, self._now(), self._policy))
 
-    def _load(self) -> Record | None:
-        there_was_one = RECORD in tuple(self._journal.keys())
+    def _load(self) -> Record:
+        """What was known; a record that is of no use is set aside, and the next attempt tells of it."""
         record = self._journal.load(RECORD, Record)
-        if record is None and there_was_one:
-            kept_as = self._journal.directory / f"{RECORD}.bad"
-            _log.warning("the journal's record could not be read, it is kept as %s; this node begins anew", kept_as)
-        return record
+        if record and record.schema > SCHEMA:
+            where = f"{RECORD}.json in {self._journal.directory}"
+            self._journal.set_aside(RECORD, f"{where} was written by a newer version (schema {record.schema})")
+            record = None
+        if not self._journal.faults:
+            self._saved = record
+            return record or Record()
+        fault = self._journal.faults[-1]
+        _log.warning("the journal had a fault, this node begins anew: %s", fault)
+        return Record(fault=fault)
 
     async def _resume(self, endpoint: Endpoint, restarted: bool) -> None:
         evidence: Evidence | None = None

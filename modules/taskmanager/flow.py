@@ -52,9 +52,10 @@ def begin(record: Record, task: StartTask, revision: int, now: Moment, policy: P
         spec=task.spec,
         revision=revision,
         lease=lease_of(task.attempt, task.lease_seconds, now),
+        note=f"this node's journal had a fault, so it began anew: {record.fault}" if record.fault else "",
     )
     refused = tuple(one for one in record.refused if not attempt.is_of(one.report.uid, one.report.attempt))
-    return enter(_replace(record, refused=refused), attempt, CHECK, now, policy)
+    return enter(_replace(record, refused=refused, fault=""), attempt, CHECK, now, policy)
 
 
 def lease_of(attempt: int, seconds: float, now: Moment) -> Deadline | None:

@@ -63,6 +63,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_answered: int = 0
     """Revision with which a cancel was answered that came too late: the cloud answers such a report with a cancel, and
     the two would go on for ever."""
+    note: str = ""
+    """What the cloud should know beside it: why what this node knew before is lost."""
     from_version: str = ""
     to_version: str = ""
     """What runs now, as far as it is known."""
@@ -84,6 +86,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All of it."""
 
     schema: int = SCHEMA
+    fault: str = ""
+    """Why nothing older is known; told with the next attempt."""
     attempt: Attempt | None = None
     finished: tuple[Kept, ...] = ()
     """Final words, oldest first."""

@@ -44,7 +44,7 @@ def _under_way(attempt: Attempt) -> str:
         return "its lease ended before the upgrade began; it asks the cloud whether it may begin"
     if attempt.interruptions:
         return f"was interrupted {times(attempt.interruptions)}"
-    return ""
+    return codes.sentence(attempt.note)
 
 
 def times(count: int) -> str:

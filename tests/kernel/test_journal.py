@@ -43,8 +43,76 @@ def test_a_file_that_is_no_record_is_set_aside_and_kept(tmp_path: Path, content:
     (tmp_path / "task.json").write_bytes(content)
     assert journal.load("task", Record) is None
     assert (tmp_path / "task.bad").read_bytes() == content
+    assert journal.faults == [f"{tmp_path / 'task.json'} is no record that can be read; it is kept as task.bad"]
     journal.save("task", Record("new"))
     assert journal.load("task", Record) == Record("new")
+
+
+def replaced_by(path: Path, what: str, patch: pytest.MonkeyPatch) -> None:
+    """Something else stands where the record was."""
+    if what == "folder":
+        path.unlink()
+        path.mkdir()
+    elif what == "link":
+        path.rename(path.with_name("elsewhere"))
+        path.symlink_to("elsewhere")
+    elif what == "pipe":
+        path.unlink()
+        os.mkfifo(path)
+    elif os.geteuid() == 0:
+        os.chown(path, 4711, 4711)
+    else:
+        patch.setattr(os, "geteuid", lambda: 4711)
+
+
+@pytest.mark.parametrize("what", ["folder", "link", "pipe", "a stranger's"])
+def test_what_nobody_of_ours_wrote_is_never_read_but_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    journal = Journal(tmp_path)
+    journal.save("task", Record("theirs"))
+    replaced_by(tmp_path / "task.json", what, monkeypatch)
+    assert journal.load("task", Record) is None
+    assert len(journal.faults) == 1
+    assert "it is kept as task.bad" in journal.faults[0]
+    monkeypatch.undo()
+    journal.save("task", Record("new"))
+    assert Journal(tmp_path).load("task", Record) == Record("new")
+
+
+class ReadOnlyFiles(Files):
+    """A disk that was mounted anew after a fault: nothing can be changed on it."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_bad_record_on_a_read_only_disk_ends_nobody(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_bytes(b"half")
+    journal = Journal(tmp_path, ReadOnlyFiles())
+    assert journal.load("task", Record) is None
+    assert journal.faults == [
+        f"{tmp_path / 'task.json'} is no record that can be read; it cannot be set aside: Read-only file system"
+    ]
+    with pytest.raises(OSError, match="Read-only"):
+        journal.save("task", Record("new"))
+
+
+@pytest.mark.parametrize("there", ["a file", "a link to nowhere"])
+def test_a_folder_that_is_none_holds_no_records_and_says_so_when_one_is_saved(tmp_path: Path, there: str) -> None:
+    place = tmp_path / "journal"
+    if there == "a file":
+        place.write_text("")
+    else:
+        place.symlink_to("nowhere")
+    journal = Journal(place)
+    assert journal.keys() == []
+    assert journal.load("task", Record) is None
+    with pytest.raises(OSError, match="journal"):
+        journal.save("task", Record("new"))
 
 
 def test_unknown_fields_of_a_newer_schema_are_no_fault(tmp_path: Path) -> None:

@@ -211,16 +211,31 @@ async def test_with_a_full_disk_nothing_is_done_and_nothing_is_lost(
     assert "cannot save what comes next" in caplog.text
 
 
-async def test_a_journal_that_cannot_be_read_is_kept_aside_and_the_next_task_is_taken(
-    edge: Callable[..., EdgeTaskManager], world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b'{"attempt": {"job": "half a rec', b"\0" * 512, b'{"schema": 2, "attempt": null}', b'{"schema": "x"}'],
+    ids=["empty", "half", "zeros", "newer schema", "another shape"],
+)
+async def test_a_record_that_cannot_be_used_is_kept_aside_told_of_and_the_next_task_is_taken(
+    edge: Callable[..., EdgeTaskManager], world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: bytes
 ) -> None:
     (tmp_path / "journal").mkdir()
-    (tmp_path / "journal" / f"{RECORD}.json").write_text('{"attempt": {"job": "half a rec')
+    (tmp_path / "journal" / f"{RECORD}.json").write_bytes(bad)
+    async with alone(edge(), world=world) as peers:
+        await asyncio.sleep(1)
     async with alone(edge(), world=world) as peers:
         await peers.send(start())
         assert (await peers.heard(RunStep)).step == CHECK
-    assert "could not be read" in caplog.text
-    assert (tmp_path / "journal" / f"{RECORD}.bad").exists()
+        said = (await report(peers)).reason
+        peers.publish(done(CHECK, code="CheckFailed", ok=False))
+        assert (await report(peers)).final
+        await peers.send(start(attempt=2))
+        assert "journal" not in (await report(peers)).reason, "told once"
+    kept = tmp_path / "journal" / f"{RECORD}.bad"
+    assert kept.read_bytes() == bad
+    assert caplog.text.count(f"it is kept as {kept.name}") == 1
+    assert said.startswith("this node's journal had a fault, so it began anew: ")
+    assert f"{RECORD}.json" in said
 
 
 async def test_a_record_of_a_newer_version_with_more_in_it_can_be_read(
