@@ -87,6 +87,19 @@ class Limits(Struct, frozen=True, kw_only=True, rename="camel"):
     """Must stay free beside image, backup and program, whatever the job asks; default 64 MiB."""
 
 
+class Cloud(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whom the tool tells its verdict, beside its own record and the report file."""
+
+    identity: str = "/etc/beehive/pki"
+    """Below `upgrader.root`: the directory that `edgehub.identity` names. Where none is, nobody is told."""
+    url: str = ""
+    """URL of the hub's HTTPS port; empty for where this host joined."""
+    ca_file: str = ""
+    """File with more CAs that may have signed the hub's certificate, PEM; empty for the identity's CA alone."""
+    patience: Duration = Duration(60)
+    """How long it is tried, after the verdict stands and everything runs; default 60s."""
+
+
 class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """The section `upgrader`."""
 
@@ -104,6 +117,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """How the process manager starts the tool; empty: this installation's own `keadm`."""
     images: Images = Images()
     """Image sources and the owner's policy."""
+    cloud: Cloud = Cloud()
+    """Whom the tool tells."""
     limits: Limits = Limits()
     """Thresholds of the check."""
     soak: Duration = Duration(30)

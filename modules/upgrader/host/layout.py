@@ -32,6 +32,7 @@ class Layout:
         self.requests = self.state / "requests"
         self.owner = self.state / "owner"
         self.downloads = self.state / "downloads"
+        self.identity = self.below(config.cloud.identity)
         self.running = self.state / "running"
         self.logs = self.below(config.logs)
 

@@ -104,7 +104,14 @@ def _by_request(host: Host, request: Request) -> int:
     host.files.directory(host.layout.etc)
     with held(host.layout.lock, _holder("RollBack" if request.undo else "Upgrade", request)):
         settle(host, but=attempt_key(request.uid, request.attempt))
-        return _say(carry_out(host, orders.by_request(host, request), undo=request.undo), host)
+        order = orders.by_request(host, request)
+        verdict = carry_out(host, order, undo=request.undo)
+    code = _say(verdict, host)
+    if order.job:  # a person who asked has no job to tell about
+        from modules.upgrader.tool.telling import tell  # noqa: PLC0415 - brings an HTTP client
+
+        tell(host, order, verdict)  # nobody waits for this: the host is free, and the verdict stands
+    return code
 
 
 def _by_hand(host: Host, arguments: argparse.Namespace, version: str, lock: Lock) -> int:

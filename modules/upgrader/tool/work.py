@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from beehive.errors import BeehiveError, Refused, Unavailable
 from beehive.messages.host import Verdict
-from modules.upgrader.host.backup import Backup, load_backup
+from modules.upgrader.host.backup import Backup, give_back, load_backup
 from modules.upgrader.host.database import copy_database, restore_database, set_aside
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
@@ -248,6 +248,7 @@ class Tool:
         if tool and digest_of(self.layout.keadm) != tool.sha256:
             self.files.install(place / tool.name, self.layout.keadm)
         self._restore_database(backup)
+        give_back(self.files, self.layout, backup)
         services, service, aside = self.host.services, self.host.service, order.event == "Upgrade"
         restore_unit(self.files, self.layout, backup, services, service, aside=aside)
 
