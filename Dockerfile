@@ -16,8 +16,9 @@ RUN set -e; mkdir -p dist /tree /empty; \
 FROM build AS build-tool
 RUN [ -e dist/keadm ] || python3 shipping/build.py --one-file --out dist
 
-# What a NodeUpgradeJob copies from: Beehive's own tree, and the tool as one file, because a real EdgeCore takes just that.
-FROM scratch AS installation-package
+# What a NodeUpgradeJob copies from: Beehive's own tree, and the tool as one file, because a real EdgeCore takes just that;
+# it does so with the image's own sh, sleep and cp. To upgrade EdgeCore by it, put the new one in /usr/local/bin/edgecore.
+FROM ${BASE} AS installation-package
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="Beehive installation package" \
       org.opencontainers.image.description="Upgrade source for edge hosts: Beehive's tree, and its host tool as one file" \

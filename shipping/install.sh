@@ -105,7 +105,9 @@ for old in "$lib"/*/; do
     case $old in "$version" | "$was" | current) ;; *) rm -rf "${lib:?}/$old" ;; esac
 done
 cmp -s uninstall.sh "$lib/uninstall.sh" || install -m 755 uninstall.sh "$lib/uninstall.sh"
-for name in beehive kubectl-beehive kubectl-nuj; do ln -sfn /usr/local/lib/beehive/current/beehive "$bin/$name"; done
+for name in beehive kubectl-beehive kubectl-nuj; do
+    [ -L "$bin/$name" ] || ln -s /usr/local/lib/beehive/current/beehive "$bin/$name"
+done
 
 # ---- settings: never over those that are there -------------------------------------------------------------------
 install -d -m 700 "$root/etc/beehive" "$root/var/lib/beehive"
