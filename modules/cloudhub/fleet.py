@@ -99,7 +99,7 @@ class Fleet:
     def _begin(self, peer: Peer, node: str) -> None:
         session, replaced = self.sessions.begin(node, self._world.now(), peer.legacy)
         former = self._peers.get(node)
-        peer.admitted(node, session.epoch)
+        peer.admitted(node, session.epoch, self._seam.guarding(node=node))
         peer.allowance = self._pace.burst
         self._peers[node] = peer
         self.counters["sessions"] += 1
@@ -156,11 +156,13 @@ class Fleet:
 
     def frame(self, peer: Peer, data: bytes) -> None:
         """One message from a peer; whatever it does spoils only itself (the seam of architecture.md 9)."""
-        if not peer.node:
+        guard = peer.guard
+        if guard is None:  # it was not let in
             return
-        with self._seam.guarding(node=peer.node) as guard:
+        with guard:
             self._frame(peer, data)
         if guard.incident:
+            peer.guard = self._seam.guarding(node=peer.node)
             self._set_aside(peer, None, "failed", f"internal error {guard.incident}")
 
     def _frame(self, peer: Peer, data: bytes) -> None:
@@ -170,14 +172,15 @@ class Fleet:
         except Refused as refusal:
             self._set_aside(peer, None, "refused_frames", refusal.reason)
             return
-        if isinstance(read.body, wire.Other):
-            self._other(peer, read, read.body)
-        elif read.node != peer.node:
-            self._set_aside(peer, read, "about_another_node", f"{peer.node} may not speak for {read.node}")
-        elif not self.leads():
+        body, node = read.body, peer.node
+        if isinstance(body, wire.Other):
+            self._other(peer, read, body)
+        elif read.node != node:
+            self._set_aside(peer, read, "about_another_node", f"{node} may not speak for {read.node}")
+        elif self._clock() >= self.until:
             self.counters["without_leadership"] += 1
         else:
-            peer.hand_on(Heard(node=peer.node, epoch=peer.epoch, body=read.body, message_id=read.message_id))
+            peer.hand_on(Heard(node=node, epoch=peer.epoch, body=body, message_id=read.message_id))
 
     def _other(self, peer: Peer, read: wire.FromEdge, other: wire.Other) -> None:
         """Keepalives are life and nothing else; control operations are answered; the rest nobody knows here."""

@@ -121,6 +121,8 @@ class _Running:
         self._draining = False
         self._one_opening = asyncio.Lock()
         self._opening: asyncio.Task[None] | None = None
+        self._other_time = asyncio.Event()
+        """The leadership ends at another time than before."""
         self._stale = asyncio.Event()
         """The Secrets may say something else than the keyring."""
         self._web: Web | None = None
@@ -141,12 +143,14 @@ class _Running:
         self._shut()
         self._reserve()
         self._endpoint.ready()
+        clock = self._group.create_task(self._watch_the_clock())
         try:
-            async for envelope in self._endpoint.messages(until=self._alarm):
-                if envelope is not None:
+            async for batch in self._endpoint.batches():
+                for envelope in batch:
                     self._take(envelope)
                 self._look()
         finally:
+            clock.cancel()
             self._close("this process stops")
 
     def _take(self, envelope: Envelope) -> None:
@@ -159,6 +163,7 @@ class _Running:
                 self._endpoint.reply(envelope, Online(self._fleet.sessions.all(), self._open_since))
             case LeadershipChanged(until=until):
                 self._fleet.until = until
+                self._other_time.set()
                 if self._fleet.leads() and self._opening is None and not self._draining:
                     self._opening = self._group.create_task(self._lead())
             case SecretChanged(name=name) if name not in self._keyring.names:
@@ -171,11 +176,15 @@ class _Running:
 
     # ---- time --------------------------------------------------------------------------------------------------
 
-    def _alarm(self) -> float:
-        """When to look again, by the wall clock: for the next sweep, or when the leadership runs out."""
-        now = self._clock()
-        at = now + 1.0 if self._opening is None else min(self._next_sweep, self._fleet.until)
-        return self._world.now() + max(0.0, at - now)
+    async def _watch_the_clock(self) -> None:
+        """Beside the messages, so that a thousand of them at once do not ask a thousand times what time it is."""
+        while True:
+            self._other_time.clear()
+            at = self._clock() + 1.0 if self._opening is None else min(self._next_sweep, self._fleet.until)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(at):
+                    await self._other_time.wait()
+            self._look()
 
     def _look(self) -> None:
         if self._opening is not None and not self._fleet.leads():

@@ -17,12 +17,16 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport, WSU
 
 from beehive.messages import wire
 from beehive.messages.fleet import Heard
+from beehive.seam import Guard
 
-MOST_UNSENT = 256 * 1024
-"""A peer that lets so many bytes lie is cut off."""
+MOST_UNSENT = 192 * 1024
+"""A peer for which so many bytes lie here is cut off. Below them the event loop's TCP transport holds 64 KiB of its own
+(uvloop, asyncio), so that a reader that stops never holds more than 256 KiB, and one message."""
 MOST_REFUSED = 20
 MOST_AT_ONCE = 500.0
 """Messages, until the fleet says otherwise."""
+_TEXT, _PING, _PONG, _CLOSE = WSMsgType.TEXT, WSMsgType.PING, WSMsgType.PONG, WSMsgType.CLOSE
+"""Asking the class for them costs as much as the rest of looking at a frame."""
 
 
 class Fleet(Protocol):
@@ -56,6 +60,8 @@ class Peer(WSListener):
         self.legacy = headers.get(wire.PROTOCOL_HEADER) != wire.PROTOCOL
         self.node = ""
         """Once admitted: what its certificate says."""
+        self.guard: Guard | None = None
+        """The seam around each of its messages, once admitted."""
         self.epoch = 0
         self.begins, self.ends = 0.0, 0.0
         """From when to when its certificate is good, in seconds since the epoch."""
@@ -75,9 +81,9 @@ class Peer(WSListener):
 
     # ---- its life ----------------------------------------------------------------------------------------------
 
-    def admitted(self, node: str, epoch: int) -> None:
+    def admitted(self, node: str, epoch: int, guard: Guard) -> None:
         """It is this node, and this is its session."""
-        self.node, self.epoch = node, epoch
+        self.node, self.epoch, self.guard = node, epoch, guard
 
     def close(self, code: WSCloseCode, reason: str) -> None:
         """Say goodbye and end the connection; it gets no word in any more."""
@@ -98,34 +104,42 @@ class Peer(WSListener):
         return self._pumping or self._throttled
 
     def has_room(self) -> bool:
-        """It reads what we write."""
-        return self._transport is None or self._transport.underlying_transport.get_write_buffer_size() <= MOST_UNSENT
+        """It reads what we write. Nothing is counted for who was never behind."""
+        if not self.unread_since or self._transport is None:
+            return True
+        unsent: int = self._transport.underlying_transport.get_write_buffer_size()
+        return unsent <= MOST_UNSENT
 
     def write(self, data: bytes) -> bool:
         """Send a text frame; False when the connection has ended."""
         if self._transport is None:
             return False
-        self._transport.send(WSMsgType.TEXT, data)
+        self._transport.send(_TEXT, data)
         return True
 
     # ---- picows ------------------------------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        transport.underlying_transport.set_write_buffer_limits(high=1, low=0)  # hear of the first byte that lies here
         self._fleet.arrived(self, transport.underlying_transport.get_extra_info("peercert"))
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         self.heard_at = self._clock()
-        kind = frame.msg_type
         if self._transport is None:
             return
-        self._count()
-        if kind == WSMsgType.PING:
+        self.allowance -= 1.0
+        if self.allowance <= 0.0:
+            self._slow_down()
+        kind = frame.msg_type
+        if kind == _TEXT and frame.fin and not self._parts:
+            self._fleet.frame(self, frame.get_payload_as_bytes())
+        elif kind == _PING:
             if self.has_room():
                 transport.send_pong(frame.get_payload_as_bytes())
-        elif kind == WSMsgType.CLOSE:
+        elif kind == _CLOSE:
             self.close(WSCloseCode.OK, "")
-        elif kind != WSMsgType.PONG:
+        elif kind != _PONG:
             self._part(frame)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
@@ -182,10 +196,9 @@ class Peer(WSListener):
             self._throttled = False
             self._go_on()
 
-    def _count(self) -> None:
-        """Says it too much, it is read more slowly: TCP tells it so, and nothing is lost."""
-        self.allowance -= 1
-        if self.allowance <= 0 and not self._throttled:
+    def _slow_down(self) -> None:
+        """It says too much: it is read more slowly, TCP tells it so, and nothing is lost."""
+        if not self._throttled:
             self._throttled = True
             self._fleet.counters["throttled"] += 1
             self._read(False)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from beehive.api.nodeupgradejob import CHECK
 from beehive.errors import Refused
-from beehive.messages.tasks import Downstream, Hello, StartTask, TaskReport, Upstream
+from beehive.messages.tasks import Downstream, Hello, ReportSeen, StartTask, TaskReport, Upstream
 from beehive.messages.wire.frame import REPORT, Frame, Header, Other, Read, Route, decode, decoded
 from beehive.messages.wire.kubeedge import (
     LEGACY_ATTEMPT,
@@ -80,12 +80,17 @@ def _check(body: Upstream | Downstream, task: Task, route: Route) -> None:
         raise Refused(f"{what} names a job or a node that cannot exist")
     if body.job != task.job:
         raise Refused(f"{what} is about another job than its resource")
-    legacy = isinstance(body, TaskReport) and body.attempt == LEGACY_ATTEMPT and body.uid == LEGACY_UID
+    seconds = 0.0
+    legacy = False
+    if isinstance(body, TaskReport):
+        legacy = body.attempt == LEGACY_ATTEMPT and body.uid == LEGACY_UID
+        seconds = body.wait_seconds
+        if len(body.results) > MOST_RESULTS or body.revision < 0:
+            raise Refused(f"{what} carries more than {MOST_RESULTS} results, or a negative revision")
+    elif isinstance(body, StartTask | ReportSeen):
+        seconds = body.lease_seconds
     if not (legacy or _UID.fullmatch(body.uid)) or not LEGACY_ATTEMPT <= body.attempt < 1 << 31:
         raise Refused(f"{what} carries a uid or an attempt that cannot be")
-    if isinstance(body, TaskReport) and (len(body.results) > MOST_RESULTS or body.revision < 0):
-        raise Refused(f"{what} carries more than {MOST_RESULTS} results, or a negative revision")
-    seconds = getattr(body, "lease_seconds", None) or getattr(body, "wait_seconds", None) or 0.0
     if not 0.0 <= seconds < math.inf:
         raise Refused(f"{what} carries a duration that cannot be")
 

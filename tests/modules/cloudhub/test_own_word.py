@@ -1,6 +1,7 @@
 """Promise 9: a node can speak only for itself, whatever its frames say; without sockets."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from beehive.messages.fleet import Heard, ListOnline, NodeOffline, NodeOnline
 from beehive.messages.tasks import TaskReport
 from beehive.module import Endpoint
 from beehive.router import Declaration
+from beehive.seam import Seam
 from beehive.world import World
 from modules.cloudhub.fleet import Fleet, Pace
 from modules.cloudhub.sessions import Sessions
@@ -23,6 +25,7 @@ class Connected:
 
     def __init__(self, node: str, *, legacy: bool) -> None:
         self.node, self.legacy, self.epoch, self.refused = node, legacy, 7, 0
+        self.guard = Seam("a message", World(), logging.getLogger(__name__)).guarding()
         self.heard: list[Heard] = []
         self.told: list[bytes] = []
         self.closed = ""
