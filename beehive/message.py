@@ -5,7 +5,7 @@ collector need not look at them (`gc=False`), and they travel uncopied.
 """
 
 import asyncio
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 
@@ -65,3 +65,17 @@ class Envelope(Struct, frozen=True, eq=False, gc=False):
 def kind(body: object) -> str:
     """The name by which people know a message: its class name."""
     return type(body).__name__
+
+
+class _Over:
+    """Looks like the future of a question that is over."""
+
+    def done(self) -> bool:
+        return True
+
+
+MISSING = Envelope("kernel", None, cast("asyncio.Future[Any]", _Over()))
+"""Stands in the queue where events are missing; replaced by a `Lagged` with the count when it is taken.
+
+It looks like a question that nobody asks any more, so that taking anything else needs no second comparison.
+"""
