@@ -1,6 +1,9 @@
 """The agent as it is shipped, without a cloud in reach: it ends what it was told, whoever is killed meanwhile."""
 
+import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,23 @@ def final_word(host: Edge) -> TaskReport:
     return kept.report
 
 
+def owned(host: Edge) -> list[Path]:
+    layout = host.layout
+    assert layout.database
+    return [layout.database, layout.executable]
+
+
+def give_away(host: Edge) -> None:
+    for place in owned(host):
+        os.chown(place, 1234, 1235)
+        place.chmod(0o640 if place.suffix else 0o755)
+
+
+def access(place: Path) -> tuple[int, int, int]:
+    found = place.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+
 def test_it_checks_backs_up_and_upgrades_with_no_more_power_than_its_unit_gives(edge: Make) -> None:
     host = edge(standin(NEW), agent=True)
     report = final_word(host)
@@ -35,8 +55,10 @@ def test_it_checks_backs_up_and_upgrades_with_no_more_power_than_its_unit_gives(
 
 
 def test_it_reports_a_rollback_with_the_reason(edge: Make) -> None:
-    host = edge(standin(NEW, Variant.CRASHING), agent=True)
+    """Data stay their owner's, though the agent that saved them could not give a file away."""
+    host = edge(standin(NEW, Variant.CRASHING), agent=True, prepare=give_away)
     report = final_word(host)
+    assert [access(place) for place in owned(host)] == [(1234, 1235, 0o640), (1234, 1235, 0o755)]
     assert [one.action for one in report.results] == ["Check", "BackUp", "Upgrade", "RollBack"]
     assert "nil pointer" in report.results[2].reason + report.results[3].reason
     assert host.running() == OLD

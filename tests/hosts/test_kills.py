@@ -93,7 +93,7 @@ def wrong(host: Edge, kill: Kill, before: str, begun: Sequence[str], report: Tas
     ends = version if kill.good else before
     record = host.record()
     problems = [
-        "" if steps == wanted else f"reported {steps}",
+        "" if steps == wanted else f"reported {steps}: {[one.reason for one in report.results]}",
         "" if host.running() == ends else f"{host.running() or 'nothing'} runs, not {ends}",
         "" if digest_of(host.layout.executable) == digest_of(standin(ends)) else "another program lies on the disk",
         "" if begun.count(version) == 1 else f"started: {list(begun)}",

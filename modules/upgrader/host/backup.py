@@ -1,5 +1,6 @@
 """The backup of one version: program, configuration, database, and a manifest of their digests. Complete or absent."""
 
+import stat
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +31,8 @@ class SavedFile(Struct, frozen=True):
     """Where it came from, below the host's root."""
     size: int = 0
     sha256: str = ""
+    access: tuple[int, int, int] | None = None
+    """Owner, group and mode of the file there; None: not known, a unit, or a tree, in which each file has its own."""
 
 
 class Backup(Struct, frozen=True):
@@ -103,6 +106,14 @@ def load_backup(layout: Layout, version: str) -> Backup:
     return backup
 
 
+def give_back(files: Files, layout: Layout, backup: Backup) -> None:
+    """Give the files in their places the owners and modes that they had: a copy's owner is who could make it."""
+    for role, place in _roles(layout):
+        file = backup.file(role)
+        if file and file.access and place.is_file() and _access(place) != file.access:
+            files.give(place, *file.access)
+
+
 def backup_digests(layout: Layout) -> set[str]:
     """Digests of the programs in all backups, from their manifests."""
     found = set()
@@ -146,7 +157,12 @@ def _save(files: Files, layout: Layout, directory: Path, what: tuple[Role, Path]
         copy_database(files, place, copy)
     else:
         files.copy(place, copy)
-    return SavedFile(role, place.name, origin, copy.stat().st_size, digest_of(copy))
+    return SavedFile(role, place.name, origin, copy.stat().st_size, digest_of(copy), _access(place))
+
+
+def _access(place: Path) -> tuple[int, int, int]:
+    found = place.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
 
 
 def _has_tool(layout: Layout) -> bool:
@@ -166,8 +182,8 @@ def _save_unit(files: Files, layout: Layout, directory: Path, origin: str) -> Sa
 
 def _save_program(files: Files, layout: Layout, directory: Path, origin: str) -> SavedFile:
     program, copy = program_of(files, layout), directory / layout.program
-    size = program.save(copy)
-    return SavedFile("executable", layout.program, origin, size, program.digest_of(copy))
+    size, access = program.save(copy), None if layout.link else _access(layout.executable)
+    return SavedFile("executable", layout.program, origin, size, program.digest_of(copy), access)
 
 
 def _digest(layout: Layout, place: Path, file: SavedFile) -> str:

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.hosts.running.edge import OLD, Edge, binds, code
@@ -32,10 +33,17 @@ class Forge:
         return made
 
     def edge(
-        self, new: Path, *, old: Path | None = None, kind: str = "simple", soak: float = 1.0, agent: bool = False
+        self,
+        new: Path,
+        *,
+        old: Path | None = None,
+        kind: str = "simple",
+        soak: float = 1.0,
+        agent: bool = False,
+        prepare: Callable[[Edge], None] | None = None,
     ) -> Edge:
         """An edge host that is not booted yet, with the old version installed and the new one asked for: by a request
-        to the tool, or by a job that its agent knows of."""
+        to the tool, or by a job that its agent knows of. `prepare` is what else is to be done to its disk."""
         host = Edge(self.machine(), kind=kind, soak=soak)
         host.install(old or standin(OLD))
         if agent:
@@ -44,6 +52,8 @@ class Forge:
         else:
             host.offer(new)
             host.ask(new)
+        if prepare:
+            prepare(host)
         host.machine.sync()
         return host
 
