@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from beehive.api.convert import converted
 from beehive.errors import Refused
-from modules.admission.envelope import Reply, refused, unreadable
+from modules.admission.envelope import Reply, read
 
 MOST_BYTES = 64 * 1024 * 1024
 """Size limit of a review: some sixty of the largest jobs; `kubectl get` asks for pages."""
@@ -56,20 +56,9 @@ _REVIEW = msgspec.json.Decoder(Review)
 
 
 def opened(content_type: str, body: bytes) -> Request | Reply:
-    """The request of a review, or why there is none."""
-    if wrong := unreadable(content_type, body, MOST_BYTES):
-        return wrong
-    try:
-        review = _REVIEW.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return refused(400, f"the body is not a {KIND}: {error}")
-    except RecursionError:
-        return refused(400, "the body is nested too deeply")
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        return refused(400, f"send {KIND} of {API_VERSION} instead of {review.kind[:80]} of {review.api_version[:80]}")
-    if review.request is None or not review.request.uid:
-        return refused(400, f"the review has no {'uid' if review.request else 'request'}")
-    return review.request
+    """The request of a ConversionReview, or why there is none."""
+    review = read(content_type, body, _REVIEW, KIND, API_VERSION, MOST_BYTES)
+    return review if isinstance(review, Reply) else review.request or Request()
 
 
 def one_converted(item: Raw, wanted: str) -> Raw:

@@ -4,6 +4,8 @@ A body that is no review gets 400 and a sentence; KubeEdge answers some of these
 connection (spec/kubeedge.md 2.2).
 """
 
+from typing import Any, Protocol, TypeVar
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -81,24 +83,45 @@ class Reply(Struct, frozen=True):
     body: bytes
 
 
+class Reviewed(Protocol):
+    """A review of one kind or the other, as far as opening it looks at it."""
+
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def request(self) -> Any: ...
+
+
+R = TypeVar("R", bound=Reviewed)
+
 _REVIEW = msgspec.json.Decoder(Review)
 
 
 def opened(content_type: str, body: bytes) -> Request | Reply:
-    """The request of a review, or why there is none."""
-    if wrong := unreadable(content_type, body, MOST_BYTES):
+    """The request of an AdmissionReview, or why there is none."""
+    review = read(content_type, body, _REVIEW, KIND, API_VERSION, MOST_BYTES)
+    return review if isinstance(review, Reply) else review.request or Request()
+
+
+def read(
+    content_type: str, body: bytes, decoder: msgspec.json.Decoder[R], kind: str, api_version: str, most: int
+) -> R | Reply:
+    """A review that has a request with a uid, or why not; for both kinds of review."""
+    if wrong := unreadable(content_type, body, most):
         return wrong
     try:
-        review = _REVIEW.decode(body)
+        review = decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return refused(400, f"the body is not an {KIND}: {error}")
+        return refused(400, f"the body is no {kind}: {error}")
     except RecursionError:
         return refused(400, "the body is nested too deeply")
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        return refused(400, f"send {KIND} of {API_VERSION} instead of {review.kind[:80]} of {review.api_version[:80]}")
+    if (review.api_version, review.kind) != (api_version, kind):
+        return refused(400, f"send {kind} of {api_version} instead of {review.kind[:80]} of {review.api_version[:80]}")
     if review.request is None or not review.request.uid:
         return refused(400, f"the review has no {'uid' if review.request else 'request'}")
-    return review.request
+    return review
 
 
 def closed(response: Response) -> Reply:

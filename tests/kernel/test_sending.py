@@ -83,6 +83,20 @@ async def test_batches_give_all_that_is_there_and_remember_what_is_in_hand() -> 
     assert owner.inbox.taken == 5
 
 
+async def test_a_batch_leaves_out_questions_that_nobody_asks_any_more_and_gives_their_place_away() -> None:
+    caller, owner, _ = pair(capacity=2)
+    gone = asyncio.ensure_future(caller.ask(Double(n=1)))
+    await caller.send(Do(n=2))
+    waiting = asyncio.ensure_future(caller.send(Do(n=3)))
+    await settle()
+    gone.cancel()
+    await settle()
+    assert [envelope.body for envelope in owner.inbox.take()] == [Do(n=2)]
+    await waiting
+    assert [envelope.body for envelope in owner.inbox.take()] == [Do(n=3)]
+    assert (owner.inbox.stale, owner.inbox.taken, owner.inbox.gone) == (1, 2, 3)
+
+
 def in_hand(endpoint: Endpoint) -> object:
     return endpoint.inbox.in_hand and endpoint.inbox.in_hand.body
 

@@ -24,14 +24,14 @@ def review(**asked: Any) -> bytes:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "the body is not a ConversionReview: "),
-        (b"[]", "the body is not a ConversionReview: "),
-        (b"\xff", "the body is not a ConversionReview: "),
+        (b"", "the body is no ConversionReview: "),
+        (b"[]", "the body is no ConversionReview: "),
+        (b"\xff", "the body is no ConversionReview: "),
         (b"{}", "send ConversionReview of apiextensions.k8s.io/v1 instead of  of "),
         (review().replace(b"io/v1", b"io/v1beta1"), "send ConversionReview of apiextensions.k8s.io/v1 instead of "),
         (b'{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}', "the review has no request"),
         (review(), "the review has no uid"),
-        (review(uid="u", objects={}), "the body is not a ConversionReview: "),
+        (review(uid="u", objects={}), "the body is no ConversionReview: "),
         (b'{"request":' + b"[" * 100_000, "the body is n"),
     ],
     ids=lambda one: str(one)[:40],

@@ -134,10 +134,10 @@ def test_what_is_no_json_gets_400_where_theirs_denies_nobody() -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "the body is not an AdmissionReview: "),
-        (b"null", "the body is not an AdmissionReview: "),
-        (b"[]", "the body is not an AdmissionReview: "),
-        (b"\xff\xfe", "the body is not an AdmissionReview: "),
+        (b"", "the body is no AdmissionReview: "),
+        (b"null", "the body is no AdmissionReview: "),
+        (b"[]", "the body is no AdmissionReview: "),
+        (b"\xff\xfe", "the body is no AdmissionReview: "),
         (b"{}", "send AdmissionReview of admission.k8s.io/v1 instead of  of "),
         (
             b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"}',
@@ -146,7 +146,7 @@ def test_what_is_no_json_gets_400_where_theirs_denies_nobody() -> None:
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}', "the review has no request"),
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}', "the review has no request"),
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}', "the review has no uid"),
-        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":5}}', "the body is not an"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":5}}', "the body is no "),
         (b'{"request":' + b"[" * 100_000, "the body is n"),
     ],
     ids=str,
