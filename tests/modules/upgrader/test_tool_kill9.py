@@ -7,16 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.tool import main
 from modules.upgrader.tool.record import load_record, open_records
 from modules.upgrader.tool.request import Request, settings_of, write_request
 from tests.fakes.edge_host import NEW, OLD, EdgeHost, program, until
 from tests.fakes.killed_tool import run
-
-pytestmark = pytest.mark.long
 
 GOOD, CRASHING = program(NEW), program(NEW, suits="9")
 UID = "6b1f2c34-0000-4000-8000-000000000000"

@@ -22,8 +22,6 @@ from tests.fakes.alone import alone
 from tests.fakes.edge_host import NEW, OLD, EdgeHost, program, until
 from tests.modules.upgrader.driving import UID, Make, done, look, order, upgrader
 
-pytestmark = pytest.mark.long
-
 
 async def test_a_restarted_agent_finds_the_running_tool_and_waits_for_its_word(edge: Make) -> None:
     host = edge(soak=1.5)
