@@ -30,6 +30,8 @@ from tests.real.waving import JOBS, Field
 
 WORK = 2.3
 """Seconds of a node's own work."""
+_BEAT = 15.0
+"""Seconds between two signs of life of an edge, and between two repetitions of an unacknowledged report."""
 _AT_ONCE = 64
 _REQUESTS = re.compile(r"apiserver_request_total\{(.*)\} (\S+)")
 
@@ -69,7 +71,7 @@ def measured(count: int) -> dict[str, Any]:
 
 def wave(field: Field, cloud: Cloud, count: int) -> dict[str, Any]:
     """A job at full concurrency."""
-    with field.edges(seconds=600, work=WORK, repeat=5.0) as edges:
+    with field.edges(seconds=600, work=WORK, repeat=_BEAT) as edges:
         calls, cpu, stalls = requests(field.server), cpu_of(cloud), stalled(cloud)
         begun = time.monotonic()
         field.apply_job("wave", concurrency=count, failureTolerate="100%", timeoutSeconds=1800)

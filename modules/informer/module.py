@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from beehive.api.node import Node
 from beehive.api.nodeupgradejob import NodeUpgradeJob
 from beehive.errors import Unavailable
+from beehive.figures import Figures
 from beehive.inbox import fail
 from beehive.message import Envelope, Event
-from beehive.figures import Figures
 from beehive.messages.objects import (
     GetSecret,
     JobChanged,
@@ -35,9 +35,9 @@ from beehive.messages.objects import (
 from beehive.messages.runtime import Draining
 from beehive.module import Endpoint
 from beehive.world import World
+from modules.informer import figures as shown
 from modules.informer.cache import Change, Gone
 from modules.informer.client import Client
-from modules.informer import figures as shown
 from modules.informer.config import Config, checked
 from modules.informer.connection import Connection
 from modules.informer.contest import Contest, warning
@@ -123,14 +123,14 @@ class _Work:
         self._secrets = Reflector(secrets_in(config.namespace), client, config, world, self._tell_secrets)
         self._leadership = Leadership(client, config, world, self._tell_grant)
         self._role = Role(client, config.namespace, config.pod) if config.pod else None
-        self._recorder = Recorder(client, world)
         grant = self._leadership.grant
         jobs = Writer(JOBS, self._jobs.cache, client, grant, self._tell_jobs)
         nodes = Writer(NODES, self._nodes.cache, client, grant, self._tell_nodes, config.writes)
-        others = Others(client, config.namespace)
+        self._recorder = Recorder(client, world, nodes.is_busy)
         clock = asyncio.get_running_loop().time
         self._exhibit = Exhibit(figures, contest, self._recorder, world, lambda: grant() > clock())
         self._exhibit.derive(client)
+        others = Others(client, config.namespace)
         self._answers: dict[type, Callable[[Any, Callable[[], bool]], Awaitable[object]]] = {
             ListJobs: lambda request, _: self._list_jobs(request),
             ListNodes: lambda request, _: self._list_nodes(),

@@ -1,8 +1,10 @@
-"""Writes Kubernetes Events, never in anybody's way: what is too much is dropped and counted."""
+"""Writes Kubernetes Events, never in anybody's way: behind what must be written, and what is too much is dropped and
+counted."""
 
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 
 import msgspec
 
@@ -14,7 +16,10 @@ from modules.informer.client import MERGE_PATCH, Client
 from modules.informer.events import NAMESPACE, Key, Ledger, Line, again
 
 _PATH = f"/api/v1/namespaces/{NAMESPACE}/events"
-_MOST_WAITING = 2000
+_MOST_WAITING = 12_000
+"""Two for each node of the largest job."""
+_GLANCE, _GLANCES = 0.05, 20
+"""A batch waits so long for more urgent writes, in seconds and times; then it goes, for busy must not mean silent."""
 _AT_ONCE = 16
 _MOST_NAMES = 5000
 _TRIES = 3
@@ -24,8 +29,10 @@ _log = logging.getLogger("beehive.informer")
 class Recorder:
     """`record` takes an Event in without waiting; `run` writes them, equal ones in one write."""
 
-    def __init__(self, client: Client, world: World) -> None:
+    def __init__(self, client: Client, world: World, busy: Callable[[], bool] = lambda: False) -> None:
+        """`busy`: are there more urgent writes now?"""
         self.dropped = 0
+        self._busy = busy
         self._client = client
         self._world = world
         self._ledger = Ledger("beehive", socket.gethostname())
@@ -50,11 +57,23 @@ class Recorder:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self.flush()
+            while self._waiting:
+                await self._give_way()
+                await self._write_some()
 
     async def flush(self) -> None:
-        """Write what waits now."""
+        """Write what waits, now."""
         while self._waiting:
+            await self._write_some()
+
+    async def _give_way(self) -> None:
+        for _ in range(_GLANCES):
+            if not self._busy():
+                return
+            await asyncio.sleep(_GLANCE)
+
+    async def _write_some(self) -> None:
+        if self._waiting:
             batch = [(key, self._waiting.pop(key)) for key in list(self._waiting)[:_AT_ONCE]]
             await asyncio.gather(*(self._write(key, line) for key, line in batch))
 

@@ -56,16 +56,24 @@ class Writer(Generic[T]):
         self._client = client
         self._grant = grant
         self._lane = asyncio.Semaphore(at_once)
+        self._most, self._under_way = at_once, 0
+
+    def is_busy(self) -> bool:
+        """A good part of what may be under way at once is."""
+        return self._under_way > self._most / 4
 
     async def patch(self, request: Guarded, subresource: str, wanted: Callable[[], bool]) -> WriteAnswer:
         """Write it if it is still `wanted` when its turn comes."""
         async with self._lane:
             if not wanted():
                 return Away("nobody waits for this write any more")
+            self._under_way += 1
             try:
                 return await self._guarded(request, subresource)
             except Unavailable as error:
                 return Away(error.reason)
+            finally:
+                self._under_way -= 1
 
     async def condition(self, request: PatchNodeCondition, wanted: Callable[[], bool]) -> WriteAnswer:
         """Write one condition of a Node; the others stay as they are."""

@@ -103,7 +103,9 @@ class Edges:
         self.online: set[str] = set()
         self.changed = asyncio.Event()
         self._said: dict[tuple[str, str, int], TaskReport] = {}
-        self._unseen: set[tuple[str, str, int]] = set()
+        self._unseen: dict[str, set[tuple[str, str, int]]] = {}
+        """By node, so that thousands of them do not look through each other's."""
+        self._ran: set[tuple[str, str, int]] = set()
         self._links: dict[str, Uplink] = {}
         self._world = World()
         self._doors = asyncio.Semaphore(_DIALS)
@@ -156,7 +158,7 @@ class Edges:
         with contextlib.suppress(Unavailable):
             while True:
                 await link.send(wire.keepalive(self._world.new_id(), self._world.now()))
-                for key in [key for key in self._unseen if key[0] == node]:
+                for key in list(self._unseen.get(node, ())):
                     await self._say(node, self._said[key])
                 await asyncio.sleep(self.settings.repeat)
 
@@ -172,7 +174,7 @@ class Edges:
         seen = Seen(time.monotonic(), node, type(body).__name__, body.uid, body.attempt, server)
         if isinstance(body, ReportSeen):
             if key in self._said and body.revision >= self._said[key].revision:
-                self._unseen.discard(key)
+                self._unseen.get(node, set()).discard(key)
             return
         self.records.orders.append(seen)
         if isinstance(body, StartTask):
@@ -181,9 +183,10 @@ class Edges:
     def _start(self, key: tuple[str, str, int], order: StartTask) -> None:
         """Once; a repeated order is answered with the last word, if there is one."""
         if key in self._said:
-            self._unseen.add(key)
+            self._unseen.setdefault(key[0], set()).add(key)
             self._later(self._say(key[0], self._said[key]))
-        elif key not in self.records.runs:
+        elif key not in self._ran:
+            self._ran.add(key)
             self.records.runs.append(key)
             self._later(self._work(key, order))
 
@@ -197,12 +200,12 @@ class Edges:
         node, uid, attempt = key
         make: Callable[..., TaskReport] = rolled_back if node in self.settings.failing else success
         self._said[key] = make(4, job=order.job, uid=uid, attempt=attempt)
-        self._unseen.add(key)
+        self._unseen.setdefault(node, set()).add(key)
         await self._say(node, self._said[key])
 
     def saw(self) -> Records:
         """What they saw so far."""
-        self.records.unseen = len(self._unseen)
+        self.records.unseen = sum(map(len, self._unseen.values()))
         return self.records
 
 

@@ -30,7 +30,8 @@ class Background:
 
     def tell(self, events: Iterable[RecordEvent]) -> None:
         """Hand Events to the informer, at its own pace; one that finds no place is a line less in the story."""
-        self._start(self._tell(tuple(events)))
+        if told := tuple(events):
+            self._start(self._tell(told))
 
     def end(self) -> None:
         """The term is over."""

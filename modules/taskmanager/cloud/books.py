@@ -78,6 +78,11 @@ class JobDesk:
         place = self._places.get(node)
         return None if place is None else entries[place]
 
+    def in_flight(self) -> list[NodeEntry]:
+        """Its entries in flight, as they stand."""
+        entries = self.job.status.node_status or () if self.open else ()
+        return [entry for entry in entries if entry.phase == IN_PROGRESS]
+
     def adopt(self, job: NodeUpgradeJob) -> bool:
         """Take the object if it is not older than what we have."""
         if is_older(job, self.job):
@@ -257,9 +262,8 @@ class Books:
     def in_flight(self) -> Iterator[tuple[JobDesk, NodeEntry]]:
         """Every entry in flight, as it stands."""
         for desk in self.desks.values():
-            for entry in desk.job.status.node_status or () if desk.open else ():
-                if entry.phase == IN_PROGRESS:
-                    yield desk, entry
+            for entry in desk.in_flight():
+                yield desk, entry
 
     def unwritten(self) -> float:
         """Words of nodes that stand in no status yet; asked by a scrape, in a thread of its own."""

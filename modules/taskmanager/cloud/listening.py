@@ -57,24 +57,28 @@ class Listening:
         self._puzzles: list[Heard] = []
         self._looking: list[Heard] = []
 
-    async def hear(self, heard: Heard, looked_up: bool = False) -> None:
-        """Take in one word; `looked_up`: all jobs were just read for it."""
+    async def hear(self, heard: Heard, looked_up: bool = False) -> JobDesk | None:
+        """Take in one word; `looked_up`: all jobs were just read for it. The job that has something to write now."""
         said = heard.body
         desk = self._desk(said)
         where = place(desk, heard.node, said)
         if isinstance(said, TaskReport) and (said.final or is_free(said)):
             self.free.add(heard.node)
+        elif isinstance(said, TaskReport) and said.code == codes.BUSY:
+            self.free.discard(heard.node)
         if where is Place.LATER and not looked_up:
             await self._puzzle(heard)
         elif isinstance(said, Hello):
             await self._greet(heard, said, desk)
         elif where is Place.FOLD and desk is not None:
-            if not desk.hear(Said(said, heard)):
-                await self._telling.not_yet(heard)
+            if desk.hear(Said(said, heard)):
+                return desk
+            await self._telling.not_yet(heard)
         else:
             outcome = "seen" if where is Place.SEEN else "unknown"
             await self._telling.seen(heard, said, desk, outcome)
             await self.check_pace(heard, said, desk)
+        return None
 
     def _desk(self, said: TaskReport | Hello) -> JobDesk | None:
         """The job that it is about. Name and uid must belong together, or it is about none (product.md 4)."""

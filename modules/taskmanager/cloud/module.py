@@ -34,8 +34,6 @@ from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, S
 from modules.taskmanager.cloud.term import Term
 from modules.taskmanager.config import CloudConfig
 
-_GATHER = 0.05
-"""Seconds that words of nodes are gathered before they are looked at: those of one wave share a write."""
 _NOTES = (StatusWritten, JobWritten, NodeWritten, LookedUp)
 
 
@@ -56,11 +54,11 @@ class CloudTaskManager:
         self._until = 0.0
         """End of the grant, on the loop's clock."""
         self._read_at: float | None = None
+        """When everything is to be read, on the loop's clock; None: it was."""
+        self._fresh = True
         self.figures = Figures(*shown.ALL)
         for metric, labels in shown.FROM_THE_START:
             self.figures.begin(metric, *labels)
-        """When everything is to be read, on the loop's clock; None: it was."""
-        self._fresh = True
 
     async def run(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -114,13 +112,11 @@ class CloudTaskManager:
                 if body.term == self._number:
                     await self._term.take(body)
             case Heard():
-                if self._read_at is None or await self._read():
-                    await self._term.listening.hear(body)
-                else:
-                    await self._term.telling.not_yet(body)
-                self._term.alarm.soon(self._loop.time() + _GATHER)
+                await self._hear(body)
             case NodeChanged(node=node):
                 self._term.node_changed(node)
+            case JobChanged(job=job):
+                self._term.job_changed(job)
             case Lagged():
                 self._read_at = self._loop.time()
                 self._term.alarm.soon()
@@ -128,11 +124,17 @@ class CloudTaskManager:
                 await self._take_news(body)
                 self._term.alarm.soon()
 
+    async def _hear(self, heard: Heard) -> None:
+        if self._read_at is not None:
+            self._term.alarm.soon()
+            if not await self._read():
+                await self._term.telling.not_yet(heard)
+                return
+        await self._term.hear(heard)
+
     async def _take_news(self, body: Message) -> None:
         books, wall = self._term.books, self._world.now()
         match body:
-            case JobChanged(job=job):
-                books.adopt_job(job, self._loop.time())
             case JobGone(uid=uid):
                 if uid in books.desks:
                     await self._term.gone(books.desks[uid])
@@ -166,9 +168,9 @@ class CloudTaskManager:
             nodes = await self._endpoint.ask(ListNodes(), self._config.ask_timeout)
             online = await self._endpoint.ask(ListOnline(), self._config.ask_timeout)
         except (NoAnswer, PeerFailed, Undeliverable) as error:
+            self.figures.add(shown.ERRORS, "unread")
             self._read_at = self._loop.time() + next(self._delays)
             self._term.alarm.began()
-            self.figures.add(shown.ERRORS, "unread")
             self._term.alarm.soon(self._read_at)
             self._endpoint.waiting_for(f"the list of jobs, nodes and sessions: {error}")
             return False

@@ -5,19 +5,24 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from beehive.api.node import Node, is_edge, is_ready, version_of
-from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry
+from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry, NodeUpgradeJob
 from beehive.figures import Figures
+from beehive.messages.fleet import Heard
+from beehive.messages.objects import RecordEvent
+from beehive.messages.tasks import Hello
 from beehive.module import Endpoint
 from beehive.seam import Seam
-from beehive.world import World, from_rfc3339
+from beehive.world import World
 from modules.taskmanager import codes
 from modules.taskmanager import figures as shown
 from modules.taskmanager.cloud.alarm import Alarm
 from modules.taskmanager.cloud.background import Background
-from modules.taskmanager.cloud.books import Books, JobDesk
+from modules.taskmanager.cloud.books import Books, JobDesk, Said
 from modules.taskmanager.cloud.cordons import Cordons
+from modules.taskmanager.cloud.finalizing import Finalizing
 from modules.taskmanager.cloud.listening import Listening
 from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, StatusWritten
 from modules.taskmanager.cloud.telling import Telling
@@ -28,8 +33,10 @@ from modules.taskmanager.job import News, Plan, Round
 from modules.taskmanager.story import events
 
 log = logging.getLogger(__name__)
-_DELETION_PATIENCE = 30.0
-"""A deletion waits this long for cordons to be undone; the rule undoes them afterwards too."""
+_GATHER = 0.05
+"""Seconds that words of nodes are gathered before they are looked at: those of one wave share a write."""
+_BREATH = 250
+"""After so many nodes others have their turn: who tells 5,000 of them must not hold the loop."""
 
 
 class Term:
@@ -40,11 +47,11 @@ class Term:
         figures: Figures,
     ) -> None:  # fmt: skip
         self._world = world
+        self._figures = figures
         self._seam = Seam("the plan of a job", world, log)
         self.alarm = Alarm(world.now)
         self.background = Background(number, endpoint, group, config.ask_timeout)
         self.books = Books(config)
-        self._figures = figures
         self.telling = Telling(endpoint, self.books, world, figures)
         self.listening = Listening(self.books, self.telling, self.background)
         self._cordons = Cordons(self.books, self.background, self.alarm, config)
@@ -52,10 +59,29 @@ class Term:
         figures.derived(shown.PENDING_REPORTS, self.books.unwritten)
         self._startable: dict[str, tuple[str, int]] = {}
         """Node -> uid and attempt of the mark that stands."""
-        self._clearing = False
-        """A deletion waits for cordons to be undone."""
+        self._finalizing = Finalizing(self.books, self._writing, self.alarm, world)
+        self._untold: list[RecordEvent] = []
+        """The story of what was written: told after what follows from it was begun."""
         self._planned: set[str] = set()
         """Uids of the jobs that the last look planned."""
+
+    # ---- words of nodes ----------------------------------------------------------------------------------------
+
+    async def hear(self, heard: Heard) -> None:
+        """Take it in, and look when that can lead to something: not before its job may be written again."""
+        desk = await self.listening.hear(heard)
+        soon = self.alarm.now + _GATHER
+        if isinstance(heard.body, Hello) or self._is_awaited(heard.node):
+            self.alarm.soon(soon)
+        elif desk is not None and not desk.writing:
+            self.alarm.soon(max(soon, desk.not_before, desk.bucket.next_at(self.alarm.now)))
+
+    def _is_awaited(self, node: str) -> bool:
+        """It said that it is free, and a job waits for that."""
+        if node not in self.listening.free:
+            return False
+        entries = (desk.entry(node) for desk in self.books.desks.values())
+        return any(entry is not None and entry.reason_code == codes.BUSY for entry in entries)
 
     # ---- answers to what was begun -----------------------------------------------------------------------------
 
@@ -65,7 +91,7 @@ class Term:
             case NodeWritten():
                 self._cordons.answered(note.node, note.answer)
                 await self._tell(note.node)
-                if self._clearing:
+                if self._finalizing.waits:
                     self.alarm.soon()
                 return
             case LookedUp():
@@ -75,12 +101,19 @@ class Term:
                     await self._written(desk, note)
         self.alarm.soon()
 
+    def job_changed(self, job: NodeUpgradeJob) -> None:
+        """Our own writes come back by the watch: one that is known, or whose answer is waited for, is no news."""
+        desk = self.books.desks.get(job.metadata.uid)
+        known = desk is not None and desk.job.metadata.resource_version == job.metadata.resource_version
+        if not self.books.adopt_job(job, self.alarm.now).writing and not known:
+            self.alarm.soon()
+
     def node_changed(self, node: Node) -> None:
         """What the plan looks at is looked at again; of the rest only the cordon rule has a say."""
         name = node.metadata.name
         before = self.books.nodes.get(name)
         self.books.adopt_node(node)
-        if before is None or _standing(before) != _standing(self.books.nodes[name]) or self._clearing:
+        if before is None or _standing(before) != _standing(self.books.nodes[name]) or self._finalizing.waits:
             self.alarm.soon()
         else:
             self._cordons.touch(name)
@@ -108,15 +141,13 @@ class Term:
         """The status stands: acknowledge what it holds, stop who was closed without a word, tell the story."""
         desk = written.desk
         self.telling.count(written.seen)
-        for said in written.seen:
-            await self.telling.seen(said.heard, said.report, desk)
-            await self.listening.check_pace(said.heard, said.report, desk)
+        await self._acknowledge(desk, written.seen)
         for old, new in _moved(written.before, desk.job.status):
             if old.phase == IN_PROGRESS and not codes.is_own_word(new.phase, new.reason_code):
                 await self._take_back(desk, new)
             if new.phase == SUCCESSFUL and old.phase != IN_PROGRESS:
                 self._tell_late(desk, new)
-        self.background.tell(events(written.before, desk.job, self.books.nodes))
+        self._untold += events(written.before, desk.job, self.books.nodes)
 
     async def _take_back(self, desk: JobDesk, entry: NodeEntry) -> None:
         if entry.reason_code != codes.BUSY:
@@ -139,15 +170,15 @@ class Term:
         self.alarm.plan_at = planned.look_again
         for uid, status in planned.statuses.items():
             self._writing.status(self.books.desks[uid], status)
-        await self._acknowledge(planned)
+        await self._acknowledge_repeated(planned)
         await self._act(planned)
+        self.background.tell(self._untold)
+        self._untold = []
         self.alarm.ended(began)
 
     def _plan(self) -> Plan:
         books = self.books
-        self._clearing = False
-        for desk in books.desks.values():
-            self._tend(desk)
+        self._finalizing.look()
         news = News(
             reports=books.reports(),
             cordons=self._cordons.refused(),
@@ -164,16 +195,22 @@ class Term:
             if guard.incident:
                 self._planned.discard(job.metadata.uid)
                 self._set_aside(books.desks[job.metadata.uid], guard.incident)
-        self.listening.free.clear()
+        if not news.held:  # a job that could not be planned has yet to hear of them
+            self.listening.free.clear()
         return one.result()
 
-    async def _acknowledge(self, planned: Plan) -> None:
+    async def _acknowledge(self, desk: JobDesk, words: Iterable[Said]) -> None:
+        for count, said in enumerate(words, 1):
+            await self.telling.seen(said.heard, said.report, desk)
+            await self.listening.check_pace(said.heard, said.report, desk)
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)
+
+    async def _acknowledge_repeated(self, planned: Plan) -> None:
         """Words that were planned with and changed nothing stand already: somebody else's write holds them."""
         for desk in self.books.desks.values():
             if desk.said and desk.uid in self._planned and desk.uid not in planned.statuses:
-                for said in desk.drop_said():
-                    await self.telling.seen(said.heard, said.report, desk)
-                    await self.listening.check_pace(said.heard, said.report, desk)
+                await self._acknowledge(desk, desk.drop_said())
 
     def _is_held(self, desk: JobDesk) -> bool:
         """It may not be planned now; comes again by itself when it may."""
@@ -194,34 +231,6 @@ class Term:
         why = f"its plan failed inside the controller; nothing is started until its spec changes (log mark {incident})"
         self._writing.set_aside(desk, why, self._world.now())
 
-    # ---- the finalizer -----------------------------------------------------------------------------------------
-
-    def _tend(self, desk: JobDesk) -> None:
-        """On before anything else, off when nothing of the job is left."""
-        if desk.writing:
-            return
-        if desk.not_before > self.alarm.now:
-            self.alarm.soon(desk.not_before)
-        elif not desk.deleting and not desk.is_ours and desk.open:
-            self._writing.finalizer(desk, there=True)
-        elif desk.deleting and desk.is_ours and self._is_cleared(desk):
-            self._writing.finalizer(desk, there=False)
-
-    def _is_cleared(self, desk: JobDesk) -> bool:
-        """No node is cordoned for it any more, or it was waited for long enough: a deletion never hangs."""
-        held = (cordon_of(self.books.nodes[name]) for name in self.books.ours)
-        if not any(one is not None and one.uid == desk.uid for one in held):
-            return True
-        try:
-            over = from_rfc3339(desk.job.metadata.deletion_timestamp or "") + _DELETION_PATIENCE
-        except ValueError:
-            return True
-        left = over - self._world.now()
-        self._clearing = self._clearing or left > 0
-        if left > 0:
-            self.alarm.soon(self.alarm.now + left)
-        return left <= 0
-
     # ---- acting ------------------------------------------------------------------------------------------------
 
     async def _act(self, planned: Plan) -> None:
@@ -230,12 +239,15 @@ class Term:
         self._cordons.mend()
         self._startable = {one.node: (one.uid, one.attempt) for one in planned.start}
         self.telling.keep(self._startable)
-        for node in self._startable:
+        for count, node in enumerate(list(self._startable), 1):
             await self._tell(node)
-        for desk, entry in list(self.books.in_flight()):
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)
+        for desk in list(self.books.desks.values()):
             if desk.deleting or desk.job.spec.abort:
                 why = "the job is being deleted" if desk.deleting else "the job was aborted"
-                await self.telling.cancel(desk, entry, why)
+                for entry in desk.in_flight():
+                    await self.telling.cancel(desk, entry, why)
 
     async def _tell(self, node: str) -> None:
         """Tell it to start if its mark and its cordon stand."""
