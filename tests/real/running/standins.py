@@ -18,6 +18,8 @@ class Variant(StrEnum):
     """Answers its version as long as it does not run, and another one while it does."""
     DYING = "dying"
     """Runs for a while, then ends with code 1."""
+    LISTENING = "listening"
+    """Listens on the address in the file ``listen`` of its state directory, or ends with code 1 when it can't."""
     MIGRATING = "migrating"
     """Raises data of a lower schema to its own, so that an older program can't read them any more."""
 

@@ -7,6 +7,8 @@
 //
 // Its data are a file named schema (a number in decimal) or else the user_version of the SQLite file edgecore.db. Data of another
 // schema than wantSchema (unless that is 0) end it with code 1; a migrating build first raises a lower schema to its own.
+//
+// A listening build listens on the TCP address in the state directory's file named listen, as EdgeCore does on its ports.
 package main
 
 import (
@@ -27,7 +29,7 @@ import (
 // Set by the linker (-ldflags -X).
 var (
 	version    = "v0.0.0"
-	variant    = "good" // good, crashing, hanging, lying, dying, migrating
+	variant    = "good" // good, crashing, hanging, lying, dying, migrating, listening
 	wantSchema = "0"
 	claims     = "v0.0.0-lie" // what a lying build says while it runs
 	lives      = "1s"         // how long a dying build runs
@@ -107,6 +109,13 @@ func serve(state string) {
 		fail("panic: runtime error: invalid memory address or nil pointer dereference")
 	}
 	openDatabase(state)
+	if variant == "listening" {
+		address, err := os.ReadFile(filepath.Join(state, "listen"))
+		must(err)
+		port, err := net.Listen("tcp", strings.TrimSpace(string(address)))
+		must(err)
+		defer port.Close()
+	}
 	must(recordRunning(state))
 	fmt.Fprintf(os.Stderr, "edgecore %s (%s) runs with pid %d\n", version, variant, os.Getpid())
 	if variant == "hanging" {
