@@ -202,7 +202,8 @@ class Handover:
         if record is None and self._is_good(None):
             return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
         before, backup = (record.order.from_version, record.order.backup) if record else ("", "")
-        return Verdict("RollBack", False, ROLLBACK_FAILED, with_mend(reason, installed, backup), before, installed)
+        explained = with_mend(reason, installed, self._host.running_or_none(), backup)
+        return Verdict("RollBack", False, ROLLBACK_FAILED, explained, before, installed)
 
     async def _status(self) -> Status:
         return await anyio.to_thread.run_sync(self._host.services.status, self._unit)

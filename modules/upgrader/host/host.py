@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import modules
-from beehive.errors import Refused
+from beehive.errors import Refused, Unavailable
 from modules.upgrader.config import Config
 from modules.upgrader.host.backup import Backup, make_backup
 from modules.upgrader.host.files import Files
@@ -61,6 +61,19 @@ class Host:
             raise Refused(f"{self.service.name} (pid {status.pid}) does not run {self.layout.executable}")
         timeout = self.config.version_timeout
         return version_of_running(status.pid, self.config.target, self.layout.executable, timeout)
+
+    def running_or_none(self) -> str:
+        """What runs now, in a word or two; empty: nothing does, or nobody can tell."""
+        try:
+            status = self.services.status(self.service)
+        except Unavailable:
+            return ""
+        if not (status.active and status.pid):
+            return ""
+        try:
+            return self.running(status)
+        except Refused:
+            return f"pid {status.pid}, another program"
 
     def runs_installed(self, status: Status) -> bool:
         """Is the service active, with the program that lies at the target's place now?"""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from beehive.messages.host import Verdict
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.names import attempt_key
+from modules.upgrader.tool.announcing import is_announced
 from modules.upgrader.tool.outdated import forget_outdated
 from modules.upgrader.tool.record import (
     Order,
@@ -42,7 +43,9 @@ def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
     """Run it, then tell EdgeCore's way: the report file, once (EdgeCore takes it away when it has read it)."""
     verdict = tool.run(undo=undo)
     if not tool.record.told:
-        write_report(host.files, host.layout, of_verdict(tool.record.order, verdict))
+        said = of_verdict(tool.record.order, verdict)
+        if not is_announced(tool.record, said):
+            write_report(host.files, host.layout, said)
         if verdict.ok:
             host.program.trust()
         tool.record = replace(tool.record, told=True)

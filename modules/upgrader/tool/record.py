@@ -55,6 +55,8 @@ class Record(Struct, frozen=True, kw_only=True):
     down: float = 0.0
     """Seconds from there until the service had started again."""
     verdict: Verdict | None = None
+    announced: str = ""
+    """What was written to the report file before the service's last start; only where no job of ours is behind it."""
     told: bool = False
     """The verdict is in the report file too."""
 

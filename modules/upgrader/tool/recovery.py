@@ -130,6 +130,7 @@ class AtBoot(Tool):
         while self.record.phase in _ON_DISK:
             phase = self.record.phase
             self._go_on(phase, self._perform(phase))
+        self.announce()  # it is the boot that starts it
 
 
 class _Still:

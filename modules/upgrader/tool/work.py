@@ -16,6 +16,7 @@ from modules.upgrader.host.host import Host
 from modules.upgrader.host.service import Status
 from modules.upgrader.host.units import is_current, restore_unit
 from modules.upgrader.sentences import reason as sentence
+from modules.upgrader.tool.announcing import announced
 from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, Found, Phase, Standing, after, resume
 from modules.upgrader.tool.record import Record, save_record
 from modules.upgrader.tool.verdict import verdict_of
@@ -137,7 +138,7 @@ class Tool:
             self.save()
 
     def _end(self) -> Verdict:
-        verdict = verdict_of(self.record, self.host.installed_or_none())
+        verdict = verdict_of(self.record, self.host.installed_or_none(), self.host.running_or_none())
         self.record = replace(self.record, verdict=verdict)
         for last in range(_SAVE_TRIES, 0, -1):
             try:
@@ -216,7 +217,14 @@ class Tool:
         if self.program.digest() != order.new_digest:
             raise Refused(f"{self.layout.executable} is not what was written; the disk is faulty")
 
+    def announce(self) -> None:
+        """Say in the report file what will be true after the coming start; that it cannot be said stops nothing."""
+        with contextlib.suppress(OSError):
+            self.record = announced(self.files, self.layout, self.record)
+            self.save()
+
     def _start(self) -> None:
+        self.announce()
         services, service = self.host.services, self.host.service
         status = services.status(service)
         if status.active and not self.host.runs_installed(status):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 
@@ -57,14 +58,14 @@ def test_a_crashing_version_ends_with_one_and_the_reason(edge: Make, capsys: pyt
 @pytest.mark.parametrize(
     ("manner", "reason"),
     [
-        ("sleep 0.1; echo 'token=hunter2 out of luck'; exit 4", 'exited with code 4 after 0.1 s: "token=[removed]'),
+        ("sleep 0.1; echo 'token=hunter2 out of luck'; exit 4", r'exited with code 4 after 0\.[1-9] s: "token=\[removed\]'),
         ("kill -SEGV $$", "was ended by SIGSEGV"),
     ],
 )
 def test_every_way_to_fail_has_its_words(edge: Make, manner: str, reason: str) -> None:
     host = edge(program(NEW, manner=manner))
     assert keadm(host, "upgrade", "edge", "--toVersion", NEW, "--force") == 1
-    assert reason in str(host.report()["errorMessage"])
+    assert re.search(reason, str(host.report()["errorMessage"]))
     assert host.runs() == OLD
 
 
