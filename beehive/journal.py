@@ -36,17 +36,22 @@ class Journal:
     def load(self, key: str, kind: type[T]) -> T | None:
         """The record, or None where there is none that can be read; then `faults` says why, and the file is set aside
         as `key.bad`. Never raises: whoever starts must not fail for what lies on a disk."""
+        record, problem = self.peek(key, kind)
+        if problem:
+            self.set_aside(key, problem)
+        return record
+
+    def peek(self, key: str, kind: type[T]) -> tuple[T | None, str]:
+        """The record as `load`, or what is wrong with it; changes nothing, so that others than its owner may look."""
         path = self._path(key)
         try:
-            return msgspec.json.decode(_read(path), type=kind)
+            return msgspec.json.decode(_read(path), type=kind), ""
         except FileNotFoundError:
-            return None
+            return None, ""
         except OSError as error:
-            problem = f"{path} cannot be read: {error.strerror}"
+            return None, f"{path} cannot be read: {error.strerror}"
         except msgspec.MsgspecError:
-            problem = f"{path} is no record that can be read"
-        self.set_aside(key, problem)
-        return None
+            return None, f"{path} is no record that can be read"
 
     def set_aside(self, key: str, problem: str) -> None:
         """Keep a record that is of no use under another name, for people, and note why. Never raises."""

@@ -96,3 +96,84 @@ class Inspect(Request[Evidence], frozen=True, kw_only=True, gc=False, tag="host.
     attempt: int
     version: str
     """The version that the attempt wants."""
+
+
+class Waiting(Struct, frozen=True, kw_only=True, gc=False):
+    """An upgrade that waits for this host's owner."""
+
+    job: str
+    uid: str
+    attempt: int
+    version: str
+    since: float
+    """Seconds since the epoch."""
+
+
+class Ended(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The last attempt that the tool ended on this host."""
+
+    job: str = ""
+    """Empty: a person asked for it."""
+    event: str
+    """`Upgrade` or `Rollback`: what was asked for."""
+    from_version: str
+    to_version: str
+    result: str
+    """`upgrade_success`, `upgrade_failed_rollback_success`, `upgrade_failed_rollback_failed`; of a rollback that was
+    asked for `rollback_success` or `rollback_failed`."""
+    reason: str = ""
+    at: float = 0.0
+    """When it ended, in seconds since the epoch."""
+    seconds: float = 0.0
+    """How long it took."""
+
+
+class HostState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What is on this host now."""
+
+    service: str
+    active: bool = False
+    pid: int = 0
+    version: str = ""
+    """What the installed program answers; empty when it does not answer."""
+    digest: str = ""
+    waiting: Waiting | None = None
+    holder: str = ""
+    """Who holds this host, as a phrase."""
+    last: Ended | None = None
+
+
+class LookAtHost(Request[HostState], frozen=True, kw_only=True, gc=False, tag="host.look-at-host"):
+    """control, for `beehive edge status`."""
+
+
+class LogLines(Struct, frozen=True, gc=False):
+    """What programs of this host wrote last."""
+
+    lines: tuple[str, ...]
+
+
+class ReadLogs(Request[LogLines], frozen=True, kw_only=True, gc=False, tag="host.read-logs"):
+    """control, for `beehive edge logs`."""
+
+    lines: int
+
+
+class Decided(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What became of the owner's word."""
+
+    job: str = ""
+    version: str = ""
+    confirmed: bool = False
+    """What stands now: the first word stays."""
+    problem: str = ""
+    """Why nothing became of it, as a sentence; else empty."""
+
+
+class OwnerDecides(Request[Decided], frozen=True, kw_only=True, gc=False, tag="host.owner-decides"):
+    """control, when the owner of this host has said yes or no. Written down before it is answered."""
+
+    confirmed: bool
+    job: str = ""
+    """The job that is meant; empty: whichever waits."""
+    reason: str = ""

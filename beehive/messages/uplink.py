@@ -37,7 +37,11 @@ class Link(Struct, frozen=True, gc=False):
     """Reports that were not yet acknowledged."""
     trouble: str = ""
     """Why it is not connected, as a sentence."""
+    node: str = ""
+    """Who this host is in the cluster; empty: it has not joined."""
+    certificate_ends: float = 0.0
+    """Until when its certificate is good, in seconds since the epoch; 0: nobody knows."""
 
 
 class LinkState(Request[Link], frozen=True, kw_only=True, gc=False, tag="uplink.link-state"):
-    """taskmanager (edge), after a start, a restart or Lagged; upgrader, for `beehive edge status`."""
+    """taskmanager (edge), after a start, a restart or Lagged; control, for `beehive edge status`."""

@@ -42,6 +42,14 @@ def read(directory: Path) -> About:
         raise Unavailable(f"the identity in {directory} cannot be used: {error}") from None
 
 
+def read_or_none(directory: Path) -> About:
+    """The same, and nobody where it cannot be read."""
+    try:
+        return read(directory)
+    except Unavailable:
+        return About("")
+
+
 def load(directory: Path, now: float | None = None, ca_file: str = "") -> tuple[str, ssl.SSLContext]:
     """The node's name, and a context that shows its certificate and trusts our CA alone. Raises Unavailable.
 

@@ -88,7 +88,8 @@ class EdgeHub:
     def _state(self) -> Link:
         connected = self._session is not None
         trouble = "" if connected else self._trouble
-        return Link(connected, self._since, self._url, len(self._outbox), trouble)
+        about = identity.read_or_none(Path(self._config.identity))
+        return Link(connected, self._since, self._url, len(self._outbox), trouble, about.node, about.ends)
 
     def _certificate_ends(self) -> dict[Labels, float]:
         try:

@@ -6,11 +6,12 @@ What does not: any socket, file, process or API call. It has no port; it asks th
 """
 
 from beehive.journal import Journal
+from beehive.messages.attempts import Attempts
 from beehive.module import Module
 from beehive.world import World
 from modules.taskmanager.config import Config
 
-__all__ = ["Config", "make_cloud", "make_edge"]
+__all__ = ["Config", "make_cloud", "make_edge", "remembered_in"]
 
 
 def make_cloud(config: Config, world: World, journal: Journal) -> Module:
@@ -25,3 +26,14 @@ def make_edge(config: Config, world: World, journal: Journal) -> Module:
     from modules.taskmanager.edge import EdgeTaskManager  # noqa: PLC0415 - not in the cloud process
 
     return EdgeTaskManager(config.edge, world, journal)
+
+
+def remembered_in(journal: Journal, world: World) -> Attempts:
+    """What the edge's journal says while no agent runs; changes nothing."""
+    from modules.taskmanager.clock import host_moment  # noqa: PLC0415 - not in the cloud process
+    from modules.taskmanager.edge import RECORD  # noqa: PLC0415
+    from modules.taskmanager.record import Record  # noqa: PLC0415
+    from modules.taskmanager.words import remembered  # noqa: PLC0415
+
+    record, problem = journal.peek(RECORD, Record)
+    return Attempts(fault=problem) if problem else remembered(record or Record(), host_moment(world.now()))

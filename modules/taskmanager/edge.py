@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from beehive.journal import Journal
 from beehive.message import Lagged
+from beehive.messages.attempts import ListAttempts
 from beehive.messages.host import Evidence, Inspect, OwnerSaid, RunStep, StepDone, StopStep, WatchStep
 from beehive.messages.tasks import CancelTask, ReportSeen, SendSnapshot, StartTask, TaskReport
 from beehive.messages.uplink import CloudReached, Say
@@ -20,6 +21,7 @@ from modules.taskmanager.config import EdgeConfig
 from modules.taskmanager.hearing import pause, step
 from modules.taskmanager.record import SCHEMA, Decision, Moment, Policy, Record
 from modules.taskmanager.resume import resume
+from modules.taskmanager.words import remembered
 
 RECORD = "attempt"
 """Key of the record in the journal."""
@@ -30,7 +32,9 @@ _log = logging.getLogger(__name__)
 class EdgeTaskManager:
     """See `hearing`, `flow` and `resume` for what it decides."""
 
-    accepts = (StartTask, CancelTask, SendSnapshot, ReportSeen, StepDone, OwnerSaid, CloudReached, Lagged)
+    accepts = (
+        StartTask, CancelTask, SendSnapshot, ReportSeen, StepDone, OwnerSaid, CloudReached, Lagged, ListAttempts,
+    )  # fmt: skip
     sends = (RunStep, WatchStep, StopStep, Say)
     asks = (Inspect,)
 
@@ -56,7 +60,9 @@ class EdgeTaskManager:
         await self._resume(endpoint, restarted=True)
         async for envelope in endpoint.messages(until=self._wake_at):
             body = envelope.body if envelope else None
-            if isinstance(body, Lagged):
+            if envelope and isinstance(body, ListAttempts):
+                endpoint.reply(envelope, remembered(self._record, self._now()))
+            elif isinstance(body, Lagged):
                 await self._resume(endpoint, restarted=False)
             else:
                 await self._do(endpoint, step(self._record, body, self._now(), self._policy))

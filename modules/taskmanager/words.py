@@ -3,11 +3,12 @@
 import msgspec
 
 from beehive.api.nodeupgradejob import WAITING_CONFIRMATION
+from beehive.messages.attempts import Attempts, InHand
 from beehive.messages.host import RunStep
 from beehive.messages.tasks import Hello, TaskReport
 from beehive.messages.uplink import Say
 from modules.taskmanager import codes
-from modules.taskmanager.record import MOST_KEPT, Attempt, Kept, Policy, Record
+from modules.taskmanager.record import MOST_KEPT, Attempt, Kept, Moment, Policy, Record
 
 _replace = msgspec.structs.replace
 
@@ -113,3 +114,23 @@ def freed(record: Record) -> tuple[Record, tuple[Say, ...]]:
     for report in news:
         refused = kept(refused, report)
     return _replace(record, refused=refused), tuple(Say(body=report) for report in news)
+
+
+def remembered(record: Record, now: Moment) -> Attempts:
+    """For who asks on the host itself."""
+    unacknowledged = sum(not one.seen for one in (*record.finished, *record.refused))
+    attempt = record.attempt
+    if attempt is None:
+        return Attempts(None, unacknowledged, record.fault)
+    in_hand = InHand(
+        job=attempt.job,
+        uid=attempt.uid,
+        attempt=attempt.attempt,
+        version=attempt.spec.version,
+        step=attempt.step,
+        begun=attempt.begun,
+        from_version=attempt.from_version,
+        reason=_under_way(attempt),
+        owner_left=attempt.owner.left(now) if attempt.owner else 0.0,
+    )
+    return Attempts(in_hand, unacknowledged, record.fault)

@@ -6,23 +6,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from beehive.messages.host import Waiting
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.layout import Layout
 from modules.upgrader.host.names import attempt_key
 from modules.upgrader.sentences import reason as sentence
 
 _WAITING = "waiting.json"
-
-
-class Waiting(Struct, frozen=True, kw_only=True):
-    """An upgrade that waits for its owner."""
-
-    job: str
-    uid: str
-    attempt: int
-    version: str
-    since: float
-    """Seconds since the epoch."""
 
 
 class Word(Struct, frozen=True, kw_only=True):
@@ -33,11 +23,18 @@ class Word(Struct, frozen=True, kw_only=True):
 
 
 def wait_for(files: Files, layout: Layout, asked: Waiting) -> Waiting:
-    """Write down that this upgrade waits; the time of an earlier start of the same wait stays."""
+    """Write down that this upgrade waits; the time of an earlier start of the same wait stays.
+
+    Words about other attempts are of no use any more: a host works on one at a time, and the ends of those that have
+    ended are remembered elsewhere.
+    """
     before = waiting(layout)
     if before and (before.uid, before.attempt) == (asked.uid, asked.attempt):
         return before
     files.directory(layout.owner)
+    for word in layout.owner.glob("word-*.json"):
+        if word != _word(layout, asked.uid, asked.attempt):
+            files.remove(word)
     files.replace(layout.owner / _WAITING, msgspec.json.encode(asked))
     return asked
 
@@ -55,12 +52,15 @@ def stop_waiting(files: Files, layout: Layout) -> None:
         files.discard(layout.owner / _WAITING)
 
 
-def say(files: Files, layout: Layout, about: Waiting, *, confirmed: bool, reason: str = "") -> None:
-    """The owner's word. What was said first stays."""
-    if said(layout, about.uid, about.attempt) is None:
-        word = Word(confirmed=confirmed, reason=sentence(reason))
-        files.directory(layout.owner)
-        files.replace(_word(layout, about.uid, about.attempt), msgspec.json.encode(word))
+def say(files: Files, layout: Layout, about: Waiting, *, confirmed: bool, reason: str = "") -> Word:
+    """The owner's word, durably; what was said first stays, and is returned. Raises OSError."""
+    before = said(layout, about.uid, about.attempt)
+    if before:
+        return before
+    word = Word(confirmed=confirmed, reason=sentence(reason))
+    files.directory(layout.owner)
+    files.replace(_word(layout, about.uid, about.attempt), msgspec.json.encode(word))
+    return word
 
 
 def said(layout: Layout, uid: str, attempt: int) -> Word | None:

@@ -1,16 +1,29 @@
 """The upgrader's shell: one step at a time, the loop always free to answer."""
 
 import asyncio
+import functools
+from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
 
 from beehive.api.nodeupgradejob import ROLL_BACK
 from beehive.message import Envelope
-from beehive.messages.host import Inspect, OwnerSaid, RunStep, StepDone, StopStep, WatchStep
+from beehive.messages.host import (
+    Decided,
+    Inspect,
+    LookAtHost,
+    OwnerDecides,
+    OwnerSaid,
+    ReadLogs,
+    RunStep,
+    StepDone,
+    StopStep,
+    WatchStep,
+)
 from beehive.module import Endpoint
 from beehive.world import World
-from modules.upgrader import evidence
+from modules.upgrader import evidence, state
 from modules.upgrader.config import Config
 from modules.upgrader.host.host import Host
 from modules.upgrader.steps import STOPPABLE, Steps, Task
@@ -19,7 +32,7 @@ from modules.upgrader.steps import STOPPABLE, Steps, Task
 class Upgrader:
     """Runs the steps that taskmanager orders, and says what can be found out about this host."""
 
-    accepts = (RunStep, WatchStep, StopStep, Inspect)
+    accepts = (RunStep, WatchStep, StopStep, Inspect, LookAtHost, ReadLogs, OwnerDecides)
     sends = (StepDone, OwnerSaid)
     asks = ()
 
@@ -42,8 +55,16 @@ class Upgrader:
                         self._begin(group, endpoint, steps, task)
                     case StopStep() as stop:
                         self._stop(stop)
-                    case Inspect():
-                        group.create_task(self._inspect(endpoint, envelope))
+                    case Inspect() as question:
+                        look = functools.partial(evidence.look, self._host, question.uid, question.attempt)
+                        group.create_task(_answer(endpoint, envelope, look, self._world.now()))
+                    case LookAtHost():
+                        look_around = functools.partial(state.state_of, self._host)
+                        group.create_task(_answer(endpoint, envelope, look_around, self._world.now()))
+                    case ReadLogs() as question:
+                        group.create_task(_answer(endpoint, envelope, state.logs_of, self._host, question.lines))
+                    case OwnerDecides() as word:
+                        group.create_task(self._decide(endpoint, envelope, steps, word))
             if self._scope:
                 self._scope.cancel()  # a tool that was handed the host goes on without us
 
@@ -85,13 +106,18 @@ class Upgrader:
         if same and self._scope and now and now.step in STOPPABLE:
             self._scope.cancel()
 
-    async def _inspect(self, endpoint: Endpoint, envelope: Envelope) -> None:
-        question: Inspect = envelope.body
-        look = evidence.look
-        found = await anyio.to_thread.run_sync(
-            look, self._host, question.uid, question.attempt, self._world.now(), abandon_on_cancel=True
-        )
-        endpoint.reply(envelope, found)
+    async def _decide(self, endpoint: Endpoint, envelope: Envelope, steps: Steps, word: OwnerDecides) -> None:
+        try:
+            decided = await anyio.to_thread.run_sync(state.decide, self._host, word)
+        except OSError as error:
+            decided = Decided(problem=f"it cannot be written down: {error.strerror or error}")
+        steps.owner_spoke()
+        endpoint.reply(envelope, decided)
+
+
+async def _answer(endpoint: Endpoint, envelope: Envelope, look: Callable[..., object], *arguments: object) -> None:
+    """What takes its time is looked for beside the loop; nobody is waited for when this agent ends."""
+    endpoint.reply(envelope, await anyio.to_thread.run_sync(look, *arguments, abandon_on_cancel=True))
 
 
 def _done(task: Task, *, code: str, reason: str) -> StepDone:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE, WAITING_CONFIRMATION
 from beehive.errors import Refused, Unavailable
-from beehive.messages.host import OwnerSaid, RunStep, StepDone, Verdict, WatchStep
+from beehive.messages.host import OwnerSaid, RunStep, StepDone, Verdict, Waiting, WatchStep
 from modules.upgrader import artefact, checks, confirmation, evidence
 from modules.upgrader.checks import Objection, Room
 from modules.upgrader.handover import Handover
@@ -27,7 +27,7 @@ from modules.upgrader.sentences import reason as sentence
 Task: TypeAlias = RunStep | WatchStep
 STOPPABLE = (CHECK, WAITING_CONFIRMATION, BACK_UP)
 """The steps that change nothing of what runs here; the others are the tool's, and end by themselves."""
-_POLL = 0.5
+_LOOK_AGAIN = 2.0
 
 
 class Outcome(Struct, frozen=True):
@@ -47,6 +47,7 @@ class Steps:
         self._host = host
         self._publish = publish
         self._now = now
+        self._spoke = anyio.Event()
         self._meaning: dict[str, Callable[[Task], Awaitable[Outcome]]] = {
             CHECK: self._check,
             WAITING_CONFIRMATION: self._wait,
@@ -147,17 +148,21 @@ class Steps:
             return Outcome()
         host, layout = self._host, self._host.layout
         version = checked_version(task.spec.version)
-        asked = confirmation.Waiting(
-            job=task.job, uid=task.uid, attempt=task.attempt, version=version, since=self._now()
-        )
+        asked = Waiting(job=task.job, uid=task.uid, attempt=task.attempt, version=version, since=self._now())
         confirmation.wait_for(host.files, layout, asked)
-        while (word := confirmation.said(layout, task.uid, task.attempt)) is None:  # noqa: ASYNC110 - another process says it
-            await anyio.sleep(_POLL)
+        while (word := confirmation.said(layout, task.uid, task.attempt)) is None:
+            with anyio.move_on_after(_LOOK_AGAIN):  # it may be written by another process too
+                await self._spoke.wait()
+            self._spoke = anyio.Event()
         confirmation.stop_waiting(host.files, layout)
         self._publish(OwnerSaid(uid=task.uid, attempt=task.attempt, confirmed=word.confirmed, reason=word.reason))
         if word.confirmed:
             return Outcome()
         return Outcome(False, "Rejected", word.reason or "rejected by the node's owner")
+
+    def owner_spoke(self) -> None:
+        """There may be a word for the upgrade that waits."""
+        self._spoke.set()
 
     def stopped(self, task: Task) -> None:
         """It was called off: nobody is asked any more. (An agent that merely ends takes up the same wait again.)"""
