@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,23 @@ def tool() -> Path:
     if given := os.environ.get("BEEHIVE_TOOL"):
         return Path(given)
     return _made(f"tool-{source_key()}", lambda out: _build(out, "--one-file")) / "keadm"
+
+
+def unpacked() -> Path:
+    """A layer of a root with the tarball's program where the image has it, and on the path."""
+
+    def make(out: Path) -> None:
+        with tarfile.open(tarball()) as tar:
+            tar.extractall(out / "made", filter="tar")
+        (tree,) = (out / "made").iterdir()
+        for place in ("usr/local/lib", "usr/local/bin", "var/lib/beehive"):
+            (out / place).mkdir(parents=True)
+        (tree / "beehive").rename(out / "usr/local/lib/beehive")
+        (out / "usr/local/bin/beehive").symlink_to("/usr/local/lib/beehive/beehive")
+        shutil.rmtree(out / "made")
+
+    key = hashlib.sha256(tarball().read_bytes()).hexdigest()[:16]
+    return _made(f"unpacked-{key}", make)
 
 
 def bare_root(packages: Sequence[str] = ()) -> Path:
