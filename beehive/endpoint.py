@@ -180,6 +180,7 @@ class Endpoint:
         finally:
             inbox.withdraw(waiting)
             answer.cancel()
+            del envelope, place, waiting, answer  # a failed answer holds this frame, and no collector sees an envelope
 
     def reply(self, envelope: Envelope, answer: object) -> bool:
         """Answer a request; never waits. False when nobody waits for it any more."""

@@ -266,6 +266,33 @@ async def test_ten_thousand_asks_leave_nothing_for_the_collector() -> None:
     assert sum(isinstance(one, Envelope) and one.source == "caller" for one in gc.get_objects()) == 0
 
 
+@pytest.mark.parametrize("ends", ["no answer", "stopped", "failed", "cancelled"])
+async def test_a_question_that_waited_for_a_place_in_vain_leaves_nothing(ends: str) -> None:
+    """Its error holds the frames that it went through; were its envelope in one of them, nothing could free them."""
+    caller, owner, bus = pair(capacity=1)
+    await caller.send(Do(n=0))
+    asked = asyncio.ensure_future(caller.ask(Double(n=1), timeout=3))
+    await settle()
+    if ends == "stopped":
+        owner.inbox.close()
+    elif ends == "failed":
+        assert [envelope.body for envelope in owner.inbox.take()] == [Do(n=0)]
+        next(owner.inbox.take())
+        owner.inbox.drop_in_hand("on purpose")
+    elif ends == "cancelled":
+        asked.cancel()
+    await asyncio.wait((asked,))
+    assert asked.cancelled() or asked.exception()
+    del asked
+    owner.inbox.close()
+    owner.inbox.empty("has stopped")
+    await asyncio.sleep(10)  # what failed before its deadline is forgotten then
+    gc.collect()
+    left = [one for one in gc.get_objects() if isinstance(one, NoAnswer | PeerFailed)]
+    assert left == []
+    assert len(bus.questions) == 0
+
+
 async def test_an_alarm_comes_at_its_time_and_not_before() -> None:
     caller, owner, _ = pair()
     from beehive.world import World  # noqa: PLC0415

@@ -1,16 +1,21 @@
 """No answer is ever lost: of many asks each ends in exactly one way, and nothing of them stays."""
 
 import asyncio
+import gc
 import random
+import tracemalloc
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import pytest
+import uvloop
 
 from beehive.bus import Questions
-from beehive.errors import NoAnswer, PeerFailed
+from beehive.errors import InboxFull, NoAnswer, PeerFailed
 from beehive.inbox import fail
 from beehive.message import Envelope
-from tests.kernel.talk import Double, pair
+from benchmarks.bus_sizes import outcomes
+from tests.kernel.talk import Do, Done, Double, pair
 
 pytestmark = pytest.mark.virtual_time
 
@@ -20,7 +25,6 @@ EACH = 40
 
 @pytest.mark.parametrize(("capacity", "seed"), [(3, 1), (1024, 2)])
 async def test_every_ask_ends_in_exactly_one_way(capacity: int, seed: int) -> None:
-    """`make bench NAME=bus` does the same with a million in real time."""
     caller, owner, bus = pair(capacity)
     chance, ended, loop = random.Random(seed), Counter[str](), asyncio.get_running_loop()
 
@@ -65,6 +69,56 @@ async def test_every_ask_ends_in_exactly_one_way(capacity: int, seed: int) -> No
     assert owner.inbox.statistics().waiting == 0
     owner.inbox.close()
     await answering
+
+
+async def test_a_dead_consumer_bounds_the_memory_of_all_who_speak_to_it() -> None:
+    """An owner that takes nothing for an hour, while others go on sending, asking and publishing to it."""
+    caller, owner, bus = pair(capacity=8)
+    few, loop, ended = 16, asyncio.get_running_loop(), Counter[str]()
+
+    async def speak(say: Callable[[], Awaitable[object]]) -> None:
+        while loop.time() < 3600:
+            try:
+                await say()
+            except (InboxFull, NoAnswer) as error:
+                ended[type(error).__name__] += 1
+            assert len(owner.inbox.queue) <= 9
+            assert owner.inbox.statistics().waiting <= 2 * few
+            assert len(bus.questions) <= few
+
+    async def publish() -> None:
+        while loop.time() < 3600:
+            caller.publish(Done(n=1))
+            await asyncio.sleep(1)
+
+    speaking = [speak(lambda: caller.send(Do(n=1), patience=60)) for _ in range(few)]
+    speaking += [speak(lambda: caller.ask(Double(n=1), timeout=60)) for _ in range(few)]
+    running = [asyncio.ensure_future(one) for one in (*speaking, publish())]
+    tracemalloc.start()
+    try:
+        await asyncio.sleep(600)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        await asyncio.sleep(2400)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+        await asyncio.gather(*running)
+    assert grown < 50_000, f"{grown} bytes in 2,400 s"
+    assert min(ended.values()) > 50 * few, ended
+    assert owner.inbox.missed > 3500
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_of_a_million_asks_in_real_time_each_ends_in_exactly_one_way(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        ended = runner.run(outcomes(1_000_000))
+    assert ended.total() == 1_000_000
+    assert set(ended) == {"answer", "NoAnswer", "PeerFailed", "cancelled"}
 
 
 async def test_many_who_wait_cost_little_though_each_has_its_own_deadline() -> None:
