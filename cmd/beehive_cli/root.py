@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -29,6 +30,8 @@ _COMMANDS = {
     "routes": ("inspect", "Print which module says what to which."),
     "crd": ("inspect", "Print the CustomResourceDefinition to install."),
     "config": ("inspect", "Check or show the configuration."),
+    "version": ("inspect", "Print what runs here."),
+    "completion": ("inspect", "Print the script by which bash, zsh or fish complete."),
     "ready": ("ready", "Ask the process on this machine whether it can do its work."),
     "keadm": ("root", "Back up, upgrade or roll back this host, as `keadm` does."),
 }
@@ -158,6 +161,9 @@ def run(arguments: Sequence[str]) -> int:
             if isinstance(error, RuntimeFailed)
             else EXIT_FAILED
         )
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - who reads has gone: say nothing
+        return EXIT_FAILED
     except OSError as error:
         click.echo(f"{error.filename or 'This machine'}: {error.strerror}.", err=True)
         return EXIT_RUNTIME

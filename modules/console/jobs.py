@@ -21,6 +21,7 @@ from modules.informer.connection import Connection
 
 JOBS = f"/apis/{API_VERSION}/{PLURAL}"
 NODES = "/api/v1/nodes"
+_EVENTS = "/api/v1/namespaces/default/events?fieldSelector=source%3Dbeehive"
 _PAGE = 500
 _WATCH = 60.0
 _PAUSE, _LONGEST_PAUSE = 0.5, 10.0
@@ -70,6 +71,10 @@ class Jobs:
         """Every Node, by name."""
         nodes = [_decoded(item, Node) for item in await self._items(NODES, "list", "nodes")]
         return {node.metadata.name: node for node in nodes}
+
+    async def events(self) -> list[msgspec.Raw]:
+        """Beehive's Events about jobs and Nodes; they are where Events without a namespace belong."""
+        return await self._items(_EVENTS, "list", "events")
 
     async def get(self, name: str) -> Found:
         """The job of this name."""

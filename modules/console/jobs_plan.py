@@ -101,8 +101,8 @@ def _why(entry: NodeEntry, job: NodeUpgradeJob, before: Mapping[str, str], nodes
 _WORDS = {IN_PROGRESS: "will be upgraded", PENDING: "will wait", SKIPPED: "skipped", FAILURE: "will fail"}
 
 
-def lines(seen: Preview) -> list[str]:
-    """For people."""
+def lines(seen: Preview, *, everything: bool = False) -> list[str]:
+    """For people; `everything`: every node's name, every sentence whole."""
     spec = seen.job.spec
     if not seen.selected:
         return ["Would upgrade nothing: no node is selected. Look at the labels: kubectl get nodes --show-labels"]
@@ -114,7 +114,9 @@ def lines(seen: Preview) -> list[str]:
     ]
     for group in seen.groups:
         why = f": {group.why}" if group.why else ""
-        told.append(cut(f"  {len(group.nodes):>5,}  {_WORDS[group.phase]:<17}  {_some(group.nodes)}{why}", WIDTH))
+        names = ", ".join(group.nodes) if everything else _some(group.nodes)
+        line = f"  {len(group.nodes):>5,}  {_WORDS[group.phase]:<17}  {names}{why}"
+        told.append(line if everything else cut(line, WIDTH))
     if any(group.phase == PENDING for group in seen.groups):
         told.append("Nodes that wait have no end of their own: the job stays open until they come, or it is aborted.")
     return told

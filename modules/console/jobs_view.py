@@ -1,6 +1,10 @@
 """`beehive job list` and `describe`: what is printed. Pure: objects in, lines out."""
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from beehive.api.nodeupgradejob import (
     FAILURE,
@@ -17,6 +21,7 @@ from modules.console.sentences import sentence
 from modules.console.table import WIDTH, table
 from modules.console.times import since
 from modules.console.view import HEADER, Row, row
+from modules.informer.contest import RECENT, foreign, warning
 
 EMPTY = "No jobs. Make one: beehive job create --version v1.23.0 --selector region=north, or kubectl apply -f FILE"
 SHOWN = 20
@@ -50,20 +55,51 @@ def described(job: NodeUpgradeJob, now: float, *, everything: bool = False) -> l
     """The head, why it is there, and its nodes, those first that want a look."""
     width = None if everything else WIDTH
     lines = [head(job, now), *(f"  {reason}" for reason in reasons(job, now))]
-    entries = ordered(job.status.node_status or ())
+    entries = job.status.node_status or ()
     if not entries:
         return lines
-    shown = entries if everything else entries[:SHOWN]
+    shown = ordered(entries) if everything else chosen(entries, SHOWN)
     lines += ["", *table([HEADER, *(entry_row(entry, job) for entry in shown)], width)]
     if len(entries) > len(shown):
-        lines.append(f"… and {len(entries) - len(shown):,} more: beehive job describe {job.metadata.name} --all")
+        lines.append(f"{others(entries, shown)}: beehive job describe {job.metadata.name} --all")
     return lines
+
+
+def contested(raw: dict[str, Any], now: float) -> list[str]:
+    """A line where another controller writes this job's status (managedFields); empty where nobody does."""
+    found = foreign(msgspec.json.encode(raw))
+    if found is None or now - found.at >= RECENT:
+        return []
+    return ["", f"Beware: {warning({str(raw['metadata']['name']): found.manager})}."]
 
 
 def ordered(entries: Sequence[NodeEntry]) -> list[NodeEntry]:
     """By what an operator must look at; the order of the job within."""
     place = {phase: index for index, phase in enumerate(_ORDER)}
     return sorted(entries, key=lambda entry: place.get(entry.phase, len(_ORDER)))
+
+
+def chosen(entries: Sequence[NodeEntry], room: int) -> list[NodeEntry]:
+    """Those that fit and most want a look: the latest failures, the slowest in flight, then the others."""
+    if len(entries) <= room:
+        return ordered(entries)
+    groups: dict[str, list[NodeEntry]] = {phase: [] for phase in _ORDER}
+    for entry in entries:
+        groups.get(entry.phase, groups[PENDING]).append(entry)
+    bad = sorted((*groups[FAILURE], *groups[UNKNOWN]), key=lambda one: one.since, reverse=True)
+    flying = sorted(groups[IN_PROGRESS], key=lambda one: one.since)
+    bad = bad[: max(room - len(flying), room // 2)]
+    waiting = sorted(groups[PENDING], key=lambda one: not one.reason_code)
+    good = sorted(groups[SUCCESSFUL], key=lambda one: one.since, reverse=True)
+    return [*bad, *flying, *groups[SKIPPED], *waiting, *good][:room]
+
+
+def others(entries: Sequence[NodeEntry], shown: Sequence[NodeEntry]) -> str:
+    """`… and 980 more (550 Successful, 430 Pending)`."""
+    left = Counter(entry.phase for entry in entries)
+    left.subtract(entry.phase for entry in shown)
+    counts = ", ".join(f"{count:,} {phase}" for phase, count in left.most_common() if count)
+    return f"… and {left.total():,} more ({counts})"
 
 
 def entry_row(entry: NodeEntry, job: NodeUpgradeJob) -> Row:

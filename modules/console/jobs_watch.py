@@ -10,15 +10,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from beehive.api.nodeupgradejob import PENDING, NodeUpgradeJob
+from beehive.api.nodeupgradejob import IN_PROGRESS, PENDING, NodeUpgradeJob
 from beehive.api.tolerance import tolerance
-from modules.console.jobs_view import entry_row, ordered
-from modules.console.jobs_words import budget, head, remaining
+from modules.console.jobs_view import chosen, entry_row, others
+from modules.console.jobs_words import budget, remaining, title
 from modules.console.sentences import sentence
-from modules.console.table import table
 from modules.console.times import moment, spoken
-from modules.console.view import COLOURS, HEADER, bar
+from modules.console.view import COLOURS, bar
+from modules.console.view import lines as table_lines
 
+_LEAST_BAR, _MOST_BAR = 10, 36
 _AROUND = 5
 """Lines of a terminal that are not nodes: head, header, count, bar, cursor."""
 
@@ -68,30 +69,35 @@ class Redrawn:
 
 
 def drawn(job: NodeUpgradeJob, now: float, width: int, height: int) -> Group:
-    """Head, as many nodes as there is room for, the bar with pace and time to go."""
-    entries = ordered(job.status.node_status or ())
-    shown = entries[: max(1, height - _AROUND)]
-    header, *body = table([HEADER, *(entry_row(entry, job) for entry in shown)], width)
-    lines = [Text(head(job, now), "bold"), Text(header)]
-    lines += [Text(line, COLOURS.get(entry.phase, "")) for line, entry in zip(body, shown, strict=True)]
+    """What and for how long, as many nodes as there is room for, the bar with pace and time to go."""
+    entries = job.status.node_status or ()
+    shown = chosen(entries, max(1, height - _AROUND))
+    header, *body = table_lines([entry_row(entry, job) for entry in shown], width)
+    told = [Text(f" {title(job, now)}", "bold"), Text(header)]
+    told += [Text(line, COLOURS.get(entry.phase, "")) for line, entry in zip(body, shown, strict=True)]
     if len(entries) > len(shown):
-        lines.append(Text(f"… and {len(entries) - len(shown):,} more"))
-    return Group(*(line[:width] for line in (*lines, Text(progress(job, now), "yellow"))))
+        told.append(Text(f" {others(entries, shown)}"))
+    return Group(*(line[:width] for line in (*told, Text(progress(job, now, width), "yellow"))))
 
 
-def progress(job: NodeUpgradeJob, now: float) -> str:
-    """`████░░ 4/5   1 failed (tolerance 2)   00:09   12 a minute, about 3m to go`."""
+def progress(job: NodeUpgradeJob, now: float, width: int = 120) -> str:
+    """`████░░ 4/5   1 failed (tolerance 2)   00:09   12 a minute, about 3m to go`; the bar takes what is left of the
+    width, and where that is too little, the words give way."""
     status, start = job.status, moment(job.status.start_time) or now
     end = moment(status.completion_time) or now
     try:
         most = tolerance(job.spec.failure_tolerate).most(status.total)
     except ValueError:
         most = 0
-    line, left = bar(status, most, max(0.0, end - start)), remaining(job, now)
-    if left is None:
-        return line
+    seconds, left = max(0.0, end - start), remaining(job, now)
     pace = (status.successful + status.failed + status.unknown) / max(1.0, now - start) * 60
-    return f"{line}   {pace:.1f} a minute, about {spoken(left)} to go"
+    words = (
+        ["", f"   about {spoken(left)} to go", f"   {pace:.1f} a minute, about {spoken(left)} to go"] if left else [""]
+    )
+    bare = len(bar(status, most, seconds, 0))
+    fitting = [word for word in words if bare + len(word) + _LEAST_BAR <= width]
+    word = fitting[-1] if fitting else ""
+    return bar(status, most, seconds, max(_LEAST_BAR, min(_MOST_BAR, width - bare - len(word)))) + word
 
 
 class Lines:
@@ -112,7 +118,8 @@ class Lines:
         phase = f"{job.metadata.name}  {job.status.phase or 'new'}  {job.status.done}".rstrip()
         for entry in job.status.node_status or ():
             row = entry_row(entry, job)
-            line = "  ".join(word for word in (row.node, row.phase, row.step, sentence(entry)) if word and word != "-")
+            step = "" if entry.phase == IN_PROGRESS else row.step  # its sentence says what it does
+            line = "  ".join(word for word in (row.node, row.phase, step, sentence(entry)) if word and word != "-")
             if self._said.get(entry.node_name, "" if entry.phase != PENDING else line) != line:
                 self._print(line)
             self._said[entry.node_name] = line

@@ -1,5 +1,6 @@
 """Why a job is where it is, in sentences. Pure: an object in, sentences out."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beehive.api.meta import condition
@@ -14,17 +15,24 @@ from beehive.api.nodeupgradejob import (
     NodeEntry,
     NodeUpgradeJob,
 )  # fmt: skip
+from beehive.api.reasons import REASONS
 from beehive.api.tolerance import tolerance
 from modules.console.times import moment, nodes, spoken
 from modules.taskmanager.job.summary import step_of
 
+_MOST_REMEDIES = 3
 _IGNORED_AFTER = 30.0
 """Seconds after which a job that nobody has looked at says that no controller runs."""
 
 
 def head(job: NodeUpgradeJob, now: float) -> str:
     """`north   v1.22.0 → v1.23.0   InProgress for 4m   7/10 done, 1 failed, 2 in flight, about 3m to go`."""
-    return "   ".join((job.metadata.name, _versions(job), _phase(job, now), ", ".join(_counts(job, now))))
+    return "   ".join((title(job, now), ", ".join(_counts(job, now))))
+
+
+def title(job: NodeUpgradeJob, now: float) -> str:
+    """`north   v1.22.0 → v1.23.0   InProgress for 4m`."""
+    return "   ".join((job.metadata.name, _versions(job), _phase(job, now)))
 
 
 def _versions(job: NodeUpgradeJob) -> str:
@@ -76,8 +84,17 @@ def remaining(job: NodeUpgradeJob, now: float) -> float | None:
 def reasons(job: NodeUpgradeJob, now: float) -> list[str]:
     """Why it is not done, or how it ended, and what to do about it."""
     if ended(job):
-        return list(_end(job))
-    return [*_waiting(job, now), budget(job)] if job.status.phase else list(_unseen(job, now))
+        return [*_end(job), *_remedies(job)]
+    return [*_waiting(job, now), budget(job), *_remedies(job)] if job.status.phase else list(_unseen(job, now))
+
+
+def _remedies(job: NodeUpgradeJob) -> Iterator[str]:
+    """What to do about each kind of failure, the most frequent first."""
+    failed = [entry for entry in job.status.node_status or () if entry.phase in (FAILURE, UNKNOWN)]
+    for code, count in Counter(entry.reason_code for entry in failed).most_common(_MOST_REMEDIES):
+        if code in REASONS:
+            node = next(entry.node_name for entry in failed if entry.reason_code == code)
+            yield f"{code} ({count:,}): {REASONS[code].remedy.format(job=job.metadata.name, node=node)}"
 
 
 def _unseen(job: NodeUpgradeJob, now: float) -> Iterator[str]:

@@ -170,7 +170,8 @@ class Client:
         asked = urlencode({key: value for key, value in query.items() if value})
         try:
             session = await connection.session()
-            url = yarl.URL(f"{connection.url}{path}{'?' if asked else ''}{asked}", encoded=True)
+            joint = ("&" if "?" in path else "?") if asked else ""
+            url = yarl.URL(f"{connection.url}{path}{joint}{asked}", encoded=True)
             response = await session.request(
                 method,
                 url,

@@ -1,6 +1,8 @@
 """The front door: names, words, exit codes; what is wrong is one sentence, never a traceback."""
 
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import yaml
 
 from beehive.config import Source, load
 from beehive.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_RUNTIME, EXIT_USAGE
+from beehive_cli.keadm import run as keadm
 from beehive_cli.root import run
 from modules.upgrader.config import Config
 from modules.upgrader.confirmation import Waiting, said, wait_for
@@ -131,34 +134,87 @@ def test_a_join_token_is_never_asked_for_on_the_command_line(
     assert "--token-file FILE, or $BEEHIVE_JOIN_TOKEN" in capsys.readouterr().err
 
 
+OWNER = "runtime: {{data: {0}}}\nupgrader: {{root: {0}, serviceManager: process}}\n"
+
+
 @pytest.mark.parametrize("word", ["confirm", "reject"])
 def test_an_owner_with_nothing_to_decide_is_told_so(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "edge.yaml"
-    file.write_text(f"upgrader: {{root: {tmp_path}, serviceManager: process}}\n")
-    with pytest.raises(SystemExit) as ended:
-        run(["edge", word, "--config", str(file)])
-    assert ended.value.code == EXIT_FAILED
+    file.write_text(OWNER.format(tmp_path))
+    assert run(["edge", word, "--config", str(file)]) == EXIT_FAILED
     assert "there are no valid upgrade tasks to execute" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "confirmed"), [("confirm", True), ("reject", False)])
-def test_the_owners_word_is_kept_for_the_upgrade_that_waits(
-    word: str, confirmed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def waiting(tmp_path: Path) -> tuple[Path, Host]:
+    """A host on which job north waits for its owner, and its configuration; no agent runs."""
     file = tmp_path / "edge.yaml"
-    file.write_text(f"upgrader: {{root: {tmp_path}, serviceManager: process}}\n")
-    host = Host(load({"upgrader": Config}, Source(text=file.read_text()))["upgrader"])
-    uid = "0a1b2c3d-0000-4000-8000-000000000001"
-    wait_for(host.files, host.layout, Waiting(job="north", uid=uid, attempt=1, version="v1.23.0", since=0))
-    with pytest.raises(SystemExit) as ended:
-        run(["edge", word, "--config", str(file)])
-    assert ended.value.code == EXIT_OK
-    assert "job north, to v1.23.0" in capsys.readouterr().out
-    word_said = said(host.layout, uid, 1)
+    file.write_text(OWNER.format(tmp_path))
+    host = Host(load({"upgrader": Config}, Source(text=file.read_text()), others=True)["upgrader"])
+    wait_for(host.files, host.layout, Waiting(job="north", uid=UID, attempt=1, version="v1.23.0", since=0))
+    return file, host
+
+
+UID = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(("word", "confirmed"), [("confirm", True), ("reject", False)])
+@pytest.mark.parametrize("how", ["beehive", "beehive by name", "keadm"])
+def test_the_owners_word_is_kept_for_the_upgrade_that_waits(
+    word: str, confirmed: bool, how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, host = waiting(tmp_path)
+    arguments = {
+        "beehive": ["edge", word, "--config", str(file)],
+        "beehive by name": ["edge", word, "north", "--config", str(file)],
+        "keadm": ["ctl", word, "--settings", str(file)],
+    }[how]
+    assert (keadm if how == "keadm" else run)(arguments) == EXIT_OK
+    shown = capsys.readouterr().out
+    assert "job north, to v1.23.0" in shown
+    assert "The agent does not run now" in shown
+    word_said = said(host.layout, UID, 1)
     assert word_said is not None
     assert word_said.confirmed is confirmed
+
+
+def test_a_word_for_another_job_or_against_the_first_word_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, host = waiting(tmp_path)
+    assert run(["edge", "confirm", "south", "--config", str(file)]) == EXIT_FAILED
+    assert capsys.readouterr().err == "job south does not wait here; job north does\n"
+    assert run(["edge", "reject", "--reason", "shift", "--config", str(file)]) == EXIT_OK
+    assert run(["edge", "confirm", "--config", str(file)]) == EXIT_FAILED
+    assert "job north was rejected before, and the first word stands" in capsys.readouterr().err
+    found = said(host.layout, UID, 1)
+    assert found is not None
+    assert (found.confirmed, found.reason) == (False, "shift")
+
+
+def test_status_without_an_agent_says_so_and_what_the_records_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, _ = waiting(tmp_path)
+    assert run(["edge", "status", "--config", str(file)]) == EXIT_OK
+    shown = capsys.readouterr().out
+    first, *rest = shown.splitlines()
+    assert first.startswith(f"agent       does not run    nobody answers at {tmp_path}/control.sock")
+    assert "what follows is from its records on disk" in first
+    assert any(line.startswith("upgrade     waiting for you: job north wants v1.23.0 (asked ") for line in rest)
+    assert "beehive edge confirm north" in shown
+    assert run(["edge", "status", "--config", str(file), "-o", "json"]) == EXIT_OK
+    seen = json.loads(capsys.readouterr().out)
+    assert (seen["agent"], seen["node"]["waiting"]["job"]) == ("", "north")
+
+
+def test_who_knows_the_socket_only_is_told_that_no_agent_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("status", "confirm", "reject", "logs"):
+        assert run(["edge", command, "--socket", str(tmp_path / "nobody")]) == EXIT_FAILED
+        assert capsys.readouterr().err.startswith(f"nobody answers at {tmp_path}/nobody: ")
 
 
 def test_crd_prints_what_is_committed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,3 +283,66 @@ def test_keadm_is_the_same_executable_under_another_name(tmp_path: Path) -> None
     done = call("keadm", "upgrade", "--help", directory=tmp_path)
     assert done.returncode == EXIT_OK
     assert "edge" in done.stdout
+
+
+def test_a_configuration_is_checked_by_the_word_that_all_other_commands_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text("runtime: {logLevel: info}\n")
+    for words in (["--config", str(file)], [str(file)]):
+        assert run(["config", "check", *words]) == EXIT_OK
+        assert capsys.readouterr().out == f"{file} is good.\n"
+    assert run(["config", "show", "--config", str(file), "-o", "json"]) == EXIT_OK
+    assert json.loads(capsys.readouterr().out)["runtime"]["logLevel"] == "info"
+    assert run(["config", "check", str(file), "--config", str(file)]) == EXIT_USAGE
+    file.write_text("runtime: {logLevl: info}\n")
+    assert run(["config", "check", "--config", str(file)]) == EXIT_CONFIG
+
+
+def test_version_is_one_line_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version"]) == EXIT_OK
+    shown = capsys.readouterr().out
+    assert shown.startswith("beehive 0.")
+    assert run(["version", "-o", "json"]) == EXIT_OK
+    assert json.loads(capsys.readouterr().out)["version"] == shown.split()[1]
+
+
+PROGRAM = Path(sys.executable).with_name("beehive")
+
+
+def completed(words: str, shell: str = "bash") -> list[str]:
+    environment = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "HOME": "/nonexistent", "COMP_WORDS": words,
+                   "COMP_CWORD": str(len(words.split(" ")) - 1), "_BEEHIVE_COMPLETE": f"{shell}_complete"}  # fmt: skip
+    done = subprocess.run((PROGRAM,), env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stderr == ""
+    return [line.split(",")[-1] for line in done.stdout.splitlines() if line]
+
+
+def test_a_shell_completes_commands_options_and_never_complains() -> None:
+    assert completed("beehive job desc") == ["describe"]
+    assert "--mode" in completed("beehive --mo")
+    assert completed("beehive job list -o js") == ["json"]
+    assert completed("beehive job describe nor") == [], "no cluster: silence"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_one_that_its_shell_takes(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == EXIT_OK
+    script = capsys.readouterr().out
+    assert "_BEEHIVE_COMPLETE" in script
+    program = shutil.which(shell)
+    if program is not None:
+        done = subprocess.run((program, "-n"), input=script, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert shell != "bash"
+
+
+def test_who_stops_reading_gets_no_complaint() -> None:
+    with subprocess.Popen((PROGRAM, "crd"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        assert one.stderr is not None
+        one.stdout.close()
+        assert one.stderr.read() == ""
+        assert one.wait(30) == EXIT_FAILED

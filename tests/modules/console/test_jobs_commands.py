@@ -14,7 +14,9 @@ import yaml
 from rich.console import Console
 
 from beehive.api.crd import crd
+from beehive.world import rfc3339
 from beehive_cli.root import run
+from modules.console.jobs_view import contested
 from modules.console.jobs_watch import Redrawn, screen
 from modules.demo.apiserver.server import Config, Server
 from tests.fakes.jobs import START, an_entry
@@ -195,10 +197,14 @@ def test_output_for_programs_is_the_whole_object(api: Embedded, beehive: Run) ->
     assert yaml.safe_load(beehive("describe", "north", "-o", "yaml")[1]) == api.job("north")
     assert json.loads(beehive("list", "-o", "json")[1])["items"] == [api.job("north")]
     assert beehive("list", "-o", "wide")[1].splitlines()[0].split()[-2:] == ["REASON", "WAITING"]
-    assert beehive("describe", "north", "-o", "wide")[0] == 2
+    assert beehive("describe", "north", "-o", "wide") == beehive("describe", "north", "--all")
+    assert json.loads(beehive("get", "north", "-o", "json")[1]) == api.job("north")
+    assert yaml.safe_load(beehive("suspend", "north", "-o", "yaml")[1]) == api.job("north")
+    assert beehive("resume", "north", "-o", "wide")[1].splitlines()[0].split()[-2:] == ["REASON", "WAITING"]
+    assert json.loads(beehive("plan", "--version", "v1.23.0", "--nodes", "a", "-o", "json")[1])["selected"] == 1
 
 
-@pytest.mark.parametrize("verb", ["describe", "watch", "suspend", "resume", "abort", "retry"])
+@pytest.mark.parametrize("verb", ["get", "describe", "logs", "watch", "suspend", "resume", "abort", "retry"])
 def test_a_job_that_is_not_there_is_said(api: Embedded, beehive: Run, verb: str) -> None:
     code, out, err = beehive(verb, "nrth")
     assert (code, out, err) == (1, "", "There is no job nrth. See them all: beehive job list\n")
@@ -272,3 +278,36 @@ def test_a_terminal_gets_a_table_that_fits(monkeypatch: pytest.MonkeyPatch) -> N
     assert "31/32   1 failed (tolerance 3)" in text
     monkeypatch.setenv("NO_COLOR", "1")
     assert not isinstance(screen(console), Redrawn)
+
+
+def test_logs_tell_the_steps_once_and_follow_to_the_end(api: Embedded, beehive: Run) -> None:
+    assert beehive("create", "north", "--version", "v1.23.0", "--nodes", "a,b", "--yes")[0] == 0
+    check = {"action": "Check", "status": "True", "time": "2026-11-30T10:00:00Z"}
+    entries: list[Any] = [
+        {"nodeName": "a", "phase": "InProgress", "actionFlow": [check]},
+        {"nodeName": "b", "phase": "Pending"},
+    ]
+    api.status("north", phase="InProgress", total=2, nodeStatus=entries)
+    assert beehive("logs", "north")[1].splitlines() == ["2026-11-30T10:00:00Z  INFO  a  Check done"]
+    assert beehive("logs", "north", "--node", "b") == (0, "", "")
+    over = [{**entries[0], "phase": "Failure", "reasonCode": "RolledBack", "since": "2026-11-30T10:01:00Z"}, entries[1]]
+    timer = threading.Timer(0.3, lambda: api.status("north", phase="Failure", nodeStatus=over))
+    timer.start()
+    code, out, _ = beehive("logs", "north", "-f", "-o", "json")
+    timer.join()
+    assert (code, [json.loads(line)["what"] for line in out.splitlines()]) == (
+        0,
+        ["Check done", "Failure: rolled back"],
+    )
+
+
+def test_who_writes_the_status_beside_us_is_named(api: Embedded, beehive: Run) -> None:
+    raw = {
+        "metadata": {
+            "name": "north",
+            "managedFields": [{"manager": "cloudcore", "subresource": "status", "time": rfc3339(START)}],
+        }
+    }
+    (_, said) = contested(raw, START + 60)
+    assert said.startswith("Beware: cloudcore also writes the status of job north; ")
+    assert contested(raw, START + 601) == []

@@ -1,17 +1,19 @@
 """Why a job is where it is: every state of a job has sentences that say what to do."""
 
+import io
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from beehive.api.meta import Condition
 from beehive.api.nodeupgradejob import JobStatus, NodeEntry, NodeUpgradeJob
 from beehive.world import rfc3339
-from modules.console.jobs_view import EMPTY, described, listing
-from modules.console.jobs_watch import last_word, progress
+from modules.console.jobs_view import EMPTY, chosen, described, listing, others
+from modules.console.jobs_watch import drawn, last_word, progress
 from modules.console.jobs_words import budget, head, ordinal, reasons, remaining, tolerates
 from modules.console.times import moment, spoken
 from tests.fakes.jobs import START, a_job, an_entry, result, with_status
@@ -120,7 +122,7 @@ def test_describe_puts_first_what_wants_a_look_and_cuts_the_rest() -> None:
     assert table[0].split() == ["NODE", "PHASE", "STEP", "FROM", "RUNNING", "WHY"]
     assert table[1].split()[:2] == ["bad", "Failure"]
     assert table[1].endswith("rolled back: v1.23.0 exited with code 1")
-    assert table[-1] == "… and 21 more: beehive job describe north --all"
+    assert table[-1] == "… and 21 more (21 Successful): beehive job describe north --all"
     assert len(table) == 22
     assert max(map(len, table)) <= 100
     assert len(described(seen(*entries), NOW, everything=True)) > 41
@@ -168,3 +170,47 @@ def test_a_time_has_at_most_two_units_and_loses_less_than_a_tenth(seconds: float
 @pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-30", "99999-01-01T00:00:00Z"])
 def test_what_is_no_time_is_none(text: str | None) -> None:
     assert moment(text) is None
+
+
+def test_a_large_job_shows_failures_and_the_slowest_beside_each_other() -> None:
+    bad = [an_entry(f"bad-{n:02}", "Failure", reason_code="RolledBack", since=rfc3339(NOW - n)) for n in range(30)]
+    slow = [flying(f"fly-{n:02}", "Check", ago=100 - n) for n in range(40)]
+    job = seen(*done(500), *bad, *slow, an_entry("waits", "Pending"))
+    shown = [entry.node_name for entry in chosen(job.status.node_status or (), 10)]
+    assert shown == [*(f"bad-{n:02}" for n in range(5)), *(f"fly-{n:02}" for n in range(5))]
+    few = seen(*bad[:2], *slow[:3], *done(30))
+    names = [entry.node_name for entry in chosen(few.status.node_status or (), 10)]
+    assert names == ["bad-00", "bad-01", "fly-00", "fly-01", "fly-02", *(f"done-{n}" for n in range(5))]
+    assert others(job.status.node_status or (), chosen(job.status.node_status or (), 10)) == (
+        "… and 561 more (500 Successful, 35 InProgress, 25 Failure, 1 Pending)"
+    )
+
+
+def test_what_to_do_is_said_for_each_kind_of_failure() -> None:
+    rolled = [an_entry(f"r-{n}", "Failure", reason_code="RolledBack") for n in range(3)]
+    lost = an_entry("lost", "Unknown", reason_code="TimedOut")
+    told = reasons(seen(*rolled, lost, *done(3), phase="Failure"), NOW)
+    assert told[-2].startswith("RolledBack (3): ")
+    assert told[-1].startswith("TimedOut (1): ")
+    assert all("{" not in line for line in told)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_the_bar_and_its_words_fit_every_terminal(width: int) -> None:
+    job = seen(*done(1200), *(flying(f"f{n}") for n in range(50)), *(an_entry(f"b{n}", "Failure") for n in range(90)))
+    line = progress(job, NOW, width)
+    assert len(line) <= max(width, 67)
+    assert line.count("█") >= 8
+    assert ("a minute" in line) == (width >= 100)
+    assert ("to go" in line) == (width >= 80)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_redrawn_table_fits_a_terminal(width: int) -> None:
+    bad = [an_entry(f"edge-{n}", "Failure", reason="x" * 300, historic_version="v1.22.0") for n in range(9)]
+    console = Console(file=io.StringIO(), width=width, height=24)
+    console.print(drawn(seen(*bad, *done(1000), flying("f")), NOW, width, 24))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= width
+    assert ("RUNNING" in lines[1]) == (width >= 100)

@@ -50,10 +50,12 @@ def test_a_table_has_no_borders_aligned_columns_and_fits() -> None:
     assert drawn[2].endswith("…")
 
 
-def test_a_row_shows_the_last_action_and_what_runs() -> None:
+def test_a_row_shows_the_step_and_what_runs() -> None:
     assert row(entry("InProgress", "", "", "Check", "BackUp"), "v1.22.0", "why") == Row(
-        "edge-1", "InProgress", "BackUp", "v1.22.0", "v1.22.0", "why"
+        "edge-1", "InProgress", "Upgrade", "v1.22.0", "v1.22.0", "why"
     )
+    assert row(entry("InProgress"), "", "").step == "Check"
+    assert row(entry("Successful", "", "", "Check", "BackUp", "Upgrade"), "", "").step == "Upgrade"
     assert row(entry("Pending"), "", "").step == "-"
 
 
