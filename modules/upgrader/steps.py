@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -14,14 +13,14 @@ from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE, WAITI
 from beehive.errors import Refused, Unavailable
 from beehive.messages.host import OwnerSaid, RunStep, StepDone, Verdict, Waiting, WatchStep
 from modules.upgrader import artefact, checks, confirmation, evidence
-from modules.upgrader.checks import Objection, Room
+from modules.upgrader.checks import Objection
 from modules.upgrader.handover import Handover
 from modules.upgrader.host import measures
-from modules.upgrader.host.backup import size_of_installed
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Busy, Holder, held, who_holds
 from modules.upgrader.host.names import attempt_key, checked_version
 from modules.upgrader.host.process import boot_id
+from modules.upgrader.room import rooms
 from modules.upgrader.sentences import reason as sentence
 
 Task: TypeAlias = RunStep | WatchStep
@@ -122,24 +121,12 @@ class Steps:
         request = artefact.image_request(task.spec.image, version, task.spec.digests)
         artefact.check_policy(self._host.config.images, request)
         resolved = await artefact.look_up(self._host, request)
-        rooms = await anyio.to_thread.run_sync(self._rooms, resolved.size)
-        objection = checks.judge_room(rooms)
+        found = await anyio.to_thread.run_sync(rooms, self._host, resolved.size)
+        objection = checks.judge_room(found)
         if objection is None:
             await artefact.bring(self._host, request)
             await anyio.to_thread.run_sync(artefact.check_program, self._host, version)
         return objection
-
-    def _rooms(self, image: int) -> list[Room]:
-        layout, reserve = self._host.layout, self._host.config.limits.reserve_bytes
-        program = self._host.program.size()
-        # Extracted, and once more beside its place while it is swapped.
-        needs = {"backup": size_of_installed(layout), "program": 2 * program}
-        if _device(layout.etc) == _device(layout.state):
-            return [_room(layout.etc, {"image": image, **needs, "reserve": reserve})]
-        return [
-            _room(layout.etc, {**needs, "reserve": reserve}),
-            _room(layout.state, {"image": image, "reserve": reserve}),
-        ]
 
     # ---- WaitingConfirmation --------------------------------------------------------------------------------------
 
@@ -213,13 +200,3 @@ def _of_verdict(step: str, verdict: Verdict) -> Outcome:
 def _failed(text: str, task: Task) -> Outcome:
     code = "CheckFailed" if task.step == CHECK else f"{task.step[:32]}Failed"
     return Outcome(ok=False, code=code, reason=text, to_version=task.spec.version)
-
-
-def _room(place: Path, needs: dict[str, int]) -> Room:
-    return Room(str(place), measures.disk_free(place), needs)
-
-
-def _device(path: Path) -> int:
-    while not path.exists():
-        path = path.parent
-    return path.stat().st_dev

@@ -107,6 +107,7 @@ def _action(
     action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
     action.add_argument("what", choices=("edge",), metavar="edge", help="this host")
     _common(action)
+    action.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     action.add_argument("--pre-run", type=Path, metavar="PROGRAM", help="run before; it must succeed")
     action.add_argument("--post-run", type=Path, metavar="PROGRAM", help="run after success")
     return action

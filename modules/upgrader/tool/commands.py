@@ -14,15 +14,17 @@ from msgspec.structs import replace
 from beehive.api.version import is_newer, same
 from beehive.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, BeehiveError, Refused
 from beehive.messages.host import Verdict
+from modules.upgrader import checks
 from modules.upgrader.config import Config
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Holder, Lock, held
 from modules.upgrader.host.names import attempt_key, checked_version
 from modules.upgrader.host.process import boot_id
+from modules.upgrader.room import rooms
 from modules.upgrader.sentences import reason
-from modules.upgrader.tool import orders
+from modules.upgrader.tool import orders, rehearsal
 from modules.upgrader.tool.attempts import carry_out, settle
-from modules.upgrader.tool.moving import carry_out_elsewhere
+from modules.upgrader.tool.moving import carry_out_elsewhere, is_called_by_target
 from modules.upgrader.tool.report import report, write_report
 from modules.upgrader.tool.request import Request, read_request
 
@@ -39,6 +41,8 @@ def upgrade(arguments: argparse.Namespace, config: Config | None) -> int:
         return EXIT_USAGE
     version = checked_version(arguments.to_version)
     host = Host(config)
+    if arguments.dry_run:
+        return _rehearsed(rehearsal.upgrade(host, version, arguments.image, arguments.image_digest))
     if not (arguments.force or arguments.upgradeID or _agreed(host, version)):
         return EXIT_OK
     host.files.directory(host.layout.etc)
@@ -51,10 +55,18 @@ def rollback(arguments: argparse.Namespace, config: Config | None) -> int:
     """`keadm rollback edge`."""
     assert config is not None
     host = Host(config)
+    if arguments.dry_run:
+        to = arguments.historical_version or orders.last_backup(host, host.installed_or_none() or "unknown")
+        return _rehearsed(rehearsal.rollback(host, checked_version(to)))
     host.files.directory(host.layout.etc)
     with held(host.layout.lock, _holder("RollBack")) as lock:
         settle(host)
         installed = host.installed_or_none() or "unknown"
+        if not arguments.historical_version and is_called_by_target(host) and orders.is_as_saved(host, installed):
+            # EdgeCore answers every failed upgrade so, also one that had not begun; an older backup is not meant.
+            print(f"{host.service.name} is at {installed}, as it was saved last; nothing to roll back.")
+            write_report(host.files, host.layout, report("Rollback", installed, installed))
+            return _after(arguments)
         try:
             to = arguments.historical_version or orders.last_backup(host, installed)
             order = orders.rollback(host, str(uuid.uuid4()), installed, checked_version(to))
@@ -71,6 +83,8 @@ def backup(arguments: argparse.Namespace, config: Config | None) -> int:
     """`keadm backup edge`."""
     assert config is not None
     host, installed = Host(config), "unknown"
+    if arguments.dry_run:
+        return _rehearsed(rehearsal.backup(host))
     host.files.directory(host.layout.etc)
     with held(host.layout.lock, _holder("BackUp")):
         settle(host)
@@ -97,6 +111,13 @@ def control(arguments: argparse.Namespace, config: Config | None) -> int:
         raise Refused("there are no valid upgrade tasks to execute")
     say(host.files, host.layout, found, confirmed=arguments.word == "confirm", reason=arguments.reason)
     print(f"{'Confirmed' if arguments.word == 'confirm' else 'Rejected'}: job {found.job}, to {found.version}.")
+    return EXIT_OK
+
+
+def _rehearsed(would: list[str]) -> int:
+    print("Nothing is changed (--dry-run). This would be done:")
+    for line in would:
+        print(f"  {line}")
     return EXIT_OK
 
 
@@ -141,6 +162,10 @@ async def _brought(host: Host, version: str, image: str, pin: str) -> str:
     request = replace(request, pin=check_digest(pin) if pin else "")
     artefact.check_policy(host.config.images, request)
     if found is None or (pin and found.manifest_digest != request.pin):
+        resolved = await artefact.look_up(host, request)
+        objection = checks.judge_room(await asyncio.to_thread(rooms, host, resolved.size))
+        if objection:
+            raise Refused(objection.reason)
         found = await artefact.bring(host, request)
     await asyncio.to_thread(artefact.check_program, host, version)
     return found.program

@@ -55,8 +55,16 @@ def request_of(order: Order, config: Config) -> Request:
 def _can_move(host: Host) -> bool:
     if host.config.service_manager != "systemd" or host.layout.requests != Layout(Config()).requests:
         return False  # the shipped unit reads its request at this place
-    inside = "/beehive-tool@" in Path("/proc/self/cgroup").read_text(encoding="utf-8")
-    return not inside and has_unit("beehive-tool@.service")
+    return "/beehive-tool@" not in _control_group() and has_unit("beehive-tool@.service")
+
+
+def is_called_by_target(host: Host) -> bool:
+    """Is our caller a process of the very service that is to be upgraded, such as a real EdgeCore?"""
+    return f"/{host.service.name}.service" in _control_group()
+
+
+def _control_group() -> str:
+    return Path("/proc/self/cgroup").read_text(encoding="utf-8")
 
 
 def _followed(host: Host, order: Order) -> Verdict:

@@ -1,8 +1,11 @@
 """What an attempt is to do, worked out from the host as it is now."""
 
+import contextlib
+
 from beehive.errors import Refused
 from modules.upgrader.host.backup import load_backup
 from modules.upgrader.host.host import Host
+from modules.upgrader.host.layout import MANIFEST
 from modules.upgrader.host.names import attempt_key
 from modules.upgrader.tool.record import Order, load_record
 from modules.upgrader.tool.request import Request
@@ -58,16 +61,25 @@ def rollback(host: Host, uid: str, from_version: str, backup: str, *, job: str =
     )
 
 
+def is_as_saved(host: Host, installed: str) -> bool:
+    """Is the newest backup that of the installed program, byte by byte?"""
+    found = _backups(host)
+    return bool(found) and found[-1][1] == installed and found[-1][2] == host.program.digest()
+
+
 def last_backup(host: Host, installed: str) -> str:
     """The newest whole backup of another version than the installed one, by its manifest's time."""
-    found = []
-    for folder in host.layout.backups.glob("[!.]*"):
-        try:
-            load_backup(host.layout, folder.name)
-            found.append(((folder / "manifest.json").stat().st_mtime_ns, folder.name))
-        except (Refused, OSError):
-            continue
-    others = [name for _, name in sorted(found) if name != installed]
+    others = [name for _, name, _ in _backups(host) if name != installed]
     if not others:
         raise Refused(f"There is no backup of another version in {host.layout.backups}; nothing to roll back to")
     return others[-1]
+
+
+def _backups(host: Host) -> list[tuple[int, str, str]]:
+    """Of all whole backups, oldest first: when it was made, its version, its program's digest."""
+    found = []
+    for folder in host.layout.backups.glob("[!.]*"):
+        with contextlib.suppress(Refused, OSError):
+            saved = load_backup(host.layout, folder.name)
+            found.append(((folder / MANIFEST).stat().st_mtime_ns, folder.name, saved.executable.sha256))
+    return sorted(found)

@@ -133,3 +133,23 @@ def test_a_disk_that_takes_no_report_does_not_stop_a_rollback(tmp_path: Path, mo
     verdict = Tool(host, KEY, record).run()
     assert (verdict.code, verdict.ok) == ("RolledBack", True)
     assert host.memory.running == OLD
+
+
+def test_after_an_upgrade_that_had_not_begun_nothing_is_rolled_back(
+    edge: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """EdgeCore then calls `keadm rollback edge` all the same; the backup of an older version must not be restored."""
+    host = edge(program(NEW))
+    older = "v1.21.0"
+    host.install(program(older))
+    assert main(["backup", "edge", "--settings", settings(host)]) == 0
+    host.install(program(OLD))
+    assert main(["backup", "edge", "--settings", settings(host)]) == 0
+    monkeypatch.setattr("modules.upgrader.tool.moving._control_group", lambda: "0::/system.slice/edgecore.service\n")
+    assert main(["rollback", "edge", "--settings", settings(host)]) == 0
+    assert f"edgecore is at {OLD}, as it was saved last; nothing to roll back." in capsys.readouterr().out
+    assert (host.host.installed(), host.starts()) == (OLD, [OLD])
+    assert host.report() == {"event": "Rollback", "success": True, "fromVersion": OLD, "toVersion": OLD}
+    monkeypatch.setattr("modules.upgrader.tool.moving._control_group", lambda: "0::/user.slice/session-1.scope\n")
+    assert main(["rollback", "edge", "--settings", settings(host)]) == 0
+    assert host.host.installed() == older, "a person means the version before"

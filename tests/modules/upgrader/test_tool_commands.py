@@ -58,7 +58,10 @@ def test_a_crashing_version_ends_with_one_and_the_reason(edge: Make, capsys: pyt
 @pytest.mark.parametrize(
     ("manner", "reason"),
     [
-        ("sleep 0.1; echo 'token=hunter2 out of luck'; exit 4", r'exited with code 4 after 0\.[1-9] s: "token=\[removed\]'),
+        (
+            "sleep 0.1; echo 'token=hunter2 out of luck'; exit 4",
+            r'exited with code 4 after 0\.[1-9] s: "token=\[removed\]',
+        ),
         ("kill -SEGV $$", "was ended by SIGSEGV"),
     ],
 )
