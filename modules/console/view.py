@@ -78,4 +78,5 @@ def summary(job: NodeUpgradeJob, seconds: float) -> str:
         (status.unknown, "unknown"), (status.skipped, "skipped"),
     )  # fmt: skip
     told = ", ".join(f"{count} {what}" for count, what in counts if count)
-    return f" Done in {seconds:.1f} s: {told or 'nothing to do'}. Job {job.metadata.name} is {status.phase}."
+    phase = f"{status.phase} ({status.reason})" if status.reason else status.phase
+    return f" Done in {seconds:.1f} s: {told or 'nothing to do'}. Job {job.metadata.name} is {phase}."

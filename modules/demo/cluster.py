@@ -70,6 +70,10 @@ class Cluster:
         """Create the job, as `kubectl apply` would."""
         self._call("POST", _JOBS, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
 
+    def change_job(self, name: str, spec: dict[str, Any]) -> None:
+        """Change its spec, as `beehive job abort` would."""
+        self._call("PATCH", f"{_JOBS}/{name}", {"spec": spec}, "application/merge-patch+json")
+
     def job(self, name: str) -> NodeUpgradeJob:
         """The job as it stands in the API server."""
         return msgspec.json.decode(self._call("GET", f"{_JOBS}/{name}"), type=NodeUpgradeJob)
@@ -81,8 +85,9 @@ class Cluster:
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def _call(self, method: str, path: str, body: object = None) -> bytes:
-        answer = self._client.request(method, self.url + path, json=body)
+    def _call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> bytes:
+        content = None if body is None else json.dumps(body)
+        answer = self._client.request(method, self.url + path, content=content, headers={"Content-Type": kind})
         if answer.status_code >= 400:
             raise RuntimeFailed(f"The API server refuses {method} {path}: {answer.text}")
         return answer.content

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from beehive.api import nodeupgradejob as api
 from modules.console.view import summary
 from modules.demo.cluster import running
-from modules.demo.scene import JOB, NEW, OLD, SCENES, Played, Scene, Stage
+from modules.demo.scene import JOB, Played, Stage
+from modules.demo.scenes import NEW, OLD, SCENES, Scene
 from modules.demo.show import Lines, LiveTable, Show, coloured, rows, wants_terminal
 
 _UNCUT = 1000
@@ -23,7 +23,7 @@ _UNCUT = 1000
 
 
 def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
-    """Set the scene up, play it, tell how it ended: 0 when every host runs a complete version and the job ended so."""
+    """Set the scene up, play it, tell how it ended: 0 when all ended as the scene tells."""
     scene = SCENES[scene_name]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -34,8 +34,8 @@ def run(scene_name: str, *, as_json: bool, keep: bool) -> int:
             stage.set_up()
             with _show(scene, stage, as_json) as show:
                 played = stage.play(show.look)
-            good = _is_good(played)
-            _tell(played, stage, as_json)
+            good = not played.wrong()
+            _tell(scene_name, played, stage, as_json)
             if keep:
                 _keep_running(directory)
         finally:
@@ -61,28 +61,30 @@ def _show(scene: Scene, stage: Stage, as_json: bool) -> Show:
     return LiveTable(tolerated, lambda name: stage.hosts[name].answers(), stage.notes)
 
 
-def _is_good(played: Played) -> bool:
-    """What the job says of each host is what the host itself answers, and no host is without a program that runs."""
-    entries = {entry.node_name: entry for entry in played.job.status.node_status or ()}
-    wanted = {host.name: NEW if entries[host.name].phase == api.SUCCESSFUL else OLD for host in played.hosts}
-    return all(host.answers() == wanted[host.name] and host.runs() for host in played.hosts)
-
-
-def _tell(played: Played, stage: Stage, as_json: bool) -> None:
+def _tell(name: str, played: Played, stage: Stage, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(played.told()), flush=True)
+        print(json.dumps({"scene": name, **played.told()}), flush=True)
         return
     console = Console(highlight=False, soft_wrap=True)
     table = rows(played.job, lambda name: stage.hosts[name].answers(), stage.notes)
     for line in coloured(played.job, table, _UNCUT):
         console.print(line)
     console.print(f"\n{summary(played.job, played.seconds)}")
-    if _is_good(played):
-        console.print(" Every host runs a complete version. Try next:")
-        console.print("   beehive demo --keep           leave it running, with a kubeconfig for kubectl")
-        console.print("   beehive demo --scene budget   see a bad rollout stop itself")
-    else:
-        console.print(" What the job says and what the hosts run does not agree: that is a defect. Please report it.")
+    wrong = played.wrong()
+    if wrong:
+        console.print(f" It did not end as told: {'; '.join(wrong)}. That is a defect. Please report it.", markup=False)
+        return
+    console.print(" It ended as told, and every host runs a complete version. Try next:")
+    for scene in _others(name):
+        console.print(f"   beehive demo --scene {scene:<9}  {SCENES[scene].title}")
+    console.print("   beehive demo --keep             leave it running, with a kubeconfig for kubectl")
+
+
+def _others(name: str) -> list[str]:
+    """The two scenes after this one."""
+    names = [*SCENES, *SCENES]
+    after = names.index(name) + 1
+    return names[after : after + 2]
 
 
 def _keep_running(directory: Path) -> None:

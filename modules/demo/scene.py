@@ -1,4 +1,4 @@
-"""What happens in the demo: five hosts, one job, three kinds of outcome, one power cut."""
+"""What happens in the demo: some hosts, one job, and what somebody or something does to them meanwhile."""
 
 import time
 from collections.abc import Callable
@@ -16,54 +16,13 @@ from modules.demo.cluster import Cluster
 from modules.demo.hosts import EXECUTABLE, Host
 from modules.demo.images import write_layout
 from modules.demo.program import program
+from modules.demo.scenes import NEW, NEWEST_SCHEMA, OLD, Plan, Scene
 
-OLD, NEW = "v1.22.0", "v1.23.0"
 JOB = "demo"
-NEWEST_SCHEMA = 8
-"""Of the new program; data of a newer schema does not suit it."""
 _LIMIT = 120.0
 
 Look = Callable[[NodeUpgradeJob, float], None]
 """Is shown the job and the seconds since it was created, again and again."""
-
-
-class Plan(Struct, frozen=True):
-    """One host's part in a scene."""
-
-    name: str
-    schema: int = NEWEST_SCHEMA
-    offline: bool = False
-    cut: bool = False
-    """Its power is cut while the program is swapped."""
-
-
-class Scene(Struct, frozen=True):
-    """Who takes part, and how careful the job is."""
-
-    title: str
-    hosts: tuple[Plan, ...]
-    concurrency: int = 2
-    tolerate: str = "40%"
-
-
-SCENES = {
-    "rollout": Scene(
-        "a rollout with a rollback, a host that is offline, and a power cut",
-        (
-            Plan("edge-1"),
-            Plan("edge-2", schema=NEWEST_SCHEMA + 1),
-            Plan("edge-3", cut=True),
-            Plan("edge-4", offline=True),
-            Plan("edge-5"),
-        ),
-    ),
-    "budget": Scene(
-        "a bad rollout that stops itself",
-        tuple(Plan(f"edge-{number}", schema=NEWEST_SCHEMA + 1) for number in range(1, 6)),
-        concurrency=1,
-        tolerate="20%",
-    ),
-}
 
 
 class Played(Struct, frozen=True):
@@ -72,6 +31,23 @@ class Played(Struct, frozen=True):
     job: NodeUpgradeJob
     seconds: float
     hosts: tuple[Host, ...]
+    scene: Scene
+
+    def wrong(self) -> list[str]:
+        """What did not end as the scene tells; each a sentence."""
+        status, scene = self.job.status, self.scene
+        entries = {entry.node_name: entry for entry in status.node_status or ()}
+        found = [] if status.phase == scene.phase else [f"the job is {status.phase}, not {scene.phase}"]
+        for plan in scene.hosts:
+            entry = entries[plan.name]
+            ended = f"{entry.phase}/{entry.reason_code}" if entry.reason_code else entry.phase
+            if ended not in plan.ends:
+                found.append(f"{plan.name} is {ended}, not {' or '.join(plan.ends)}")
+        for host in self.hosts:
+            wanted = NEW if entries[host.name].phase == api.SUCCESSFUL else OLD
+            if host.answers() != wanted or not host.runs():
+                found.append(f"{host.name} should run {wanted} and answers {host.answers() or 'nothing'}")
+        return found
 
     def told(self) -> dict[str, Any]:
         """The one object that `--json` prints."""
@@ -80,6 +56,7 @@ class Played(Struct, frozen=True):
             "job": self.job.metadata.name,
             "phase": self.job.status.phase,
             "seconds": round(self.seconds, 1),
+            "asTold": not self.wrong(),
             "nodes": {
                 host.name: {
                     "phase": entries[host.name].phase,
@@ -137,10 +114,10 @@ class Stage:
         while (seconds := time.monotonic() - begun) < _LIMIT:
             job = self.cluster.job(JOB)
             look(job, seconds)
-            self._cut_power_where_it_is_time()
+            self._act(job)
             if job.status.phase in (api.COMPLETED, api.FAILURE):
                 self._until_cordons_are_undone()
-                return Played(job, seconds, tuple(self.hosts.values()))
+                return Played(job, seconds, tuple(self.hosts.values()), self.scene)
             time.sleep(0.05)
         raise RuntimeFailed(f"the job did not end within {_LIMIT:g} s; the logs are in {self._directory}")
 
@@ -148,15 +125,24 @@ class Stage:
         return {
             "version": NEW, "nodeNames": [plan.name for plan in self.scene.hosts],
             "concurrency": self.scene.concurrency, "failureTolerate": self.scene.tolerate,
+            "onOffline": self.scene.on_offline,
         }  # fmt: skip
 
-    def _cut_power_where_it_is_time(self) -> None:
+    def _act(self, job: NodeUpgradeJob) -> None:
+        """Do to the hosts and to the job what the scene wants done now."""
+        status = job.status
         for plan in self.scene.hosts:
             host = self.hosts[plan.name]
             if plan.cut and plan.name not in self.notes and host.is_upgrading():
                 self.notes[plan.name] = "its power was cut during the upgrade"
                 host.cut_power()
                 host.boot()
+            if plan.returns and plan.name not in self.notes and status.total and status.successful == status.total - 1:
+                self.notes[plan.name] = "it was away, and came back when the others were done"
+                host.start_agent()
+        swapping = any(host.is_upgrading() for host in self.hosts.values())
+        if self.scene.aborted and not job.spec.abort and status.successful and swapping:
+            self.cluster.change_job(JOB, {"abort": True})
 
     def _until_cordons_are_undone(self) -> None:
         def all_open() -> bool:

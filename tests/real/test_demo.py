@@ -55,12 +55,46 @@ def test_rollout_has_three_kinds_of_outcome_and_the_versions_agree(tmp_path: Pat
     assert "its power was cut during the upgrade" in done.stderr
 
 
+TOLD = {
+    "upgrade": ("Completed", {f"edge-{number}": "Successful" for number in range(1, 5)}),
+    "rollback": ("Completed", {"edge-1": "Successful", "edge-2": "Failure/RolledBack", "edge-3": "Successful"}),
+    "powercut": ("Completed", {f"edge-{number}": "Successful" for number in range(1, 4)}),
+    "offline": ("Completed", {f"edge-{number}": "Successful" for number in range(1, 4)}),
+}
+NOTES = {"powercut": "its power was cut", "offline": "it was away, and came back when the others were done"}
+
+
+@pytest.mark.parametrize("scene", list(TOLD))
+def test_a_scene_ends_as_told(tmp_path: Path, scene: str) -> None:
+    done = demo("--json", "--scene", scene, directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["scene"], told["asTold"]) == (scene, True)
+    assert told["seconds"] < 60
+    outcomes = {name: "/".join(filter(None, (one["phase"], one["reasonCode"]))) for name, one in told["nodes"].items()}
+    assert (told["phase"], outcomes) == TOLD[scene]
+    running = {name: "v1.23.0" if phase == "Successful" else "v1.22.0" for name, phase in outcomes.items()}
+    assert {name: one["running"] for name, one in told["nodes"].items()} == running
+    assert NOTES.get(scene, "") in done.stderr
+    assert left_behind(tmp_path) == []
+
+
 def test_a_bad_rollout_stops_itself(tmp_path: Path) -> None:
     done = demo("--scene", "budget", directory=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Job demo is Failure." in done.stdout
+    assert "Job demo is Failure (BudgetExceeded)." in done.stdout
     assert "2 rolled back, 3 skipped" in done.stdout
-    assert "Every host runs a complete version." in done.stdout
+    assert "It ended as told, and every host runs a complete version. Try next:" in done.stdout
+    assert "beehive demo --scene abort" in done.stdout
+    assert left_behind(tmp_path) == []
+
+
+def test_an_aborted_job_leaves_the_hosts_alone_that_had_not_begun(tmp_path: Path) -> None:
+    done = demo("--scene", "abort", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Job demo is Failure (Aborted)." in done.stdout
+    table = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.startswith(" edge-")}
+    assert (table["edge-1"], table["edge-4"], table["edge-5"]) == ("Successful", "Skipped", "Skipped")
     assert left_behind(tmp_path) == []
 
 

@@ -17,7 +17,8 @@ from beehive.figures import Metric
 from beehive.metrics import KERNEL
 from modules.console.papers import declared, names
 from modules.demo.cluster import running
-from modules.demo.scene import NEWEST_SCHEMA, Plan, Scene, Stage
+from modules.demo.scene import Stage
+from modules.demo.scenes import NEWEST_SCHEMA, Plan, Scene
 from modules.registry import MODULES
 from tests.real.running.etcd import EtcdCluster
 from tests.real.running.processes import Daemon, wait_until, with_free_ports
