@@ -187,6 +187,8 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     """When the nodes were chosen. RFC 3339, UTC."""
     completion_time: str | None = None
     """When the job ended. RFC 3339, UTC."""
+    digests: dict[str, str] | None = None
+    """Digests that the cloud looked up at the start, by architecture; every node of the job is held to them."""
     total: int = 0
     """Number of nodes."""
     pending: int = 0

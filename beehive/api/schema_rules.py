@@ -190,6 +190,7 @@ OF_FIELDS: Mapping[type[Struct], Mapping[str, Schema]] = {
         "observedRetry": _INT32,
         "startTime": {"format": "date-time"},
         "completionTime": {"format": "date-time"},
+        "digests": {"maxProperties": limits.MOST_ARCHITECTURES, "additionalProperties": DIGEST},
         **dict.fromkeys(("total", "pending", "inProgress", "successful", "failed", "skipped", "unknown"), _INT32),
         "done": _WORD,
         "waiting": {"maxLength": _SENTENCES},

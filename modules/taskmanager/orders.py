@@ -1,5 +1,7 @@
 """What a node is told about its attempt, made from what stands in the status."""
 
+from collections.abc import Mapping
+
 from beehive.api.nodeupgradejob import DEFAULT_IMAGE, DEFAULT_TIMEOUT, NodeEntry, NodeUpgradeJob, NodeUpgradeJobSpec
 from beehive.api.version import normalised
 from beehive.messages.tasks import CancelTask, StartTask, TaskSpec
@@ -12,7 +14,7 @@ def start_task(job: NodeUpgradeJob, entry: NodeEntry, now: float) -> StartTask:
         job=job.metadata.name,
         uid=job.metadata.uid,
         attempt=entry.attempt,
-        spec=task_spec(job.spec),
+        spec=task_spec(job.spec, job.status.digests),
         lease_seconds=lease(job, entry, now),
     )
 
@@ -27,9 +29,13 @@ def lease(job: NodeUpgradeJob, entry: NodeEntry, now: float) -> float:
     return max(0.0, deadline(entry, job.spec) - now)
 
 
-def task_spec(spec: NodeUpgradeJobSpec) -> TaskSpec:
-    """What one node must know; never the node list, a registry's host or its token."""
+def task_spec(spec: NodeUpgradeJobSpec, digests: Mapping[str, str] | None = None) -> TaskSpec:
+    """What one node must know; never the node list, a registry's host or its token.
+
+    `digests`: what the cloud looked up for this job.
+    """
     pins = spec.image_digest_gatter.by_architecture() if spec.image_digest_gatter else {}
+    pins = pins or dict(digests or {})
     return TaskSpec(
         version=normalised(spec.version),
         image=spec.image or DEFAULT_IMAGE,

@@ -29,6 +29,6 @@ def test_the_diagram_has_every_module_and_every_arrow_of_the_table(mode: str) ->
 
 def test_start_order_is_that_of_the_architecture() -> None:
     assert [spec.name for spec in MODULES] == [
-        "informer", "etcdmanager", "admission", "upgrader", "taskmanager", "cloudhub", "edgehub",
+        "informer", "etcdmanager", "admission", "digests", "upgrader", "taskmanager", "cloudhub", "edgehub",
         "control",
     ]  # fmt: skip

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from beehive.api.meta import condition
-from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, RegistryAPI, SelectorRequirement
+from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, NodeUpgradeJob, RegistryAPI, SelectorRequirement
 from beehive.api.selection import matches
 from beehive.world import rfc3339
+from modules.taskmanager.job import registry_to_ask
+from modules.taskmanager.orders import start_task
 from tests.fakes.jobs import NEW, OLD, START, a_job, a_node, nodes, phases, with_spec
 from tests.rules.planning import planned, settled, written
 
@@ -88,7 +90,6 @@ def test_job_that_selects_nothing_completes_and_says_so() -> None:
         ({"upgrade_tool": "../../bin/sh"}, "upgradeTool"),
         ({"check_items": ("cpu", "gpu")}, "checkItems"),
         ({"image_digest_gatter": ImageDigests(amd64="sha256:short")}, "imageDigestGatter"),
-        ({"image_digest_gatter": ImageDigests(registry_api=REGISTRY)}, "looks up no digests"),
         ({"label_selector": LabelSelector()}, "LabelSelector"),
         ({"timeout_seconds": -1}, "timeoutSeconds"),
     ],
@@ -108,7 +109,46 @@ def test_invalid_job_fails_at_once_and_says_why(spec: dict[str, Any], part: str)
 
 def test_pins_beside_a_registry_are_what_counts() -> None:
     pins = ImageDigests(amd64=f"sha256:{'a' * 64}", registry_api=REGISTRY)
-    assert settled(a_job("old", image_digest_gatter=pins), nodes=WORLD).status.phase == "InProgress"
+    job = settled(a_job("old", image_digest_gatter=pins), nodes=WORLD)
+    assert (job.status.phase, job.status.digests) == ("InProgress", None)
+    assert start_task(job, (job.status.node_status or ())[0], START).spec.digests == {"amd64": f"sha256:{'a' * 64}"}
+
+
+def test_job_whose_digests_a_registry_must_tell_waits_for_them() -> None:
+    job = a_job("old", image_digest_gatter=ImageDigests(registry_api=REGISTRY))
+    assert registry_to_ask(job) == REGISTRY
+    assert planned(job, nodes=WORLD).statuses == {}, "a pin must not become no pin"
+    found = {"amd64": f"sha256:{'a' * 64}", "arm/v7": f"sha256:{'a' * 64}"}
+    job = settled(job, nodes=WORLD, digests={"uid-north": found})
+    assert (job.status.phase, job.status.digests) == ("InProgress", found)
+    assert registry_to_ask(job) is None
+    order = start_task(job, (job.status.node_status or ())[0], START)
+    assert order.spec.digests == found
+    assert REGISTRY.host not in repr(order)
+    again = settled(job, nodes=WORLD, digests={"uid-north": {"amd64": f"sha256:{'b' * 64}"}})
+    assert again.status.digests == found, "what was found at the start holds for every node"
+
+
+def test_job_whose_digests_cannot_be_had_fails_and_says_why() -> None:
+    job = a_job("old", image_digest_gatter=ImageDigests(registry_api=REGISTRY))
+    job = settled(job, nodes=WORLD, digests={"uid-north": "registry r.io has no a/b:v1.0.0"})
+    assert (job.status.phase, job.status.reason, job.status.node_status) == ("Failure", "Invalid", None)
+    accepted = condition(job.status.conditions or (), "Accepted")
+    assert accepted is not None
+    assert accepted.message == "spec.imageDigestGatter.registryAPI: registry r.io has no a/b:v1.0.0"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        a_job("old"),
+        a_job("old", image_digest_gatter=ImageDigests()),
+        a_job("old", version="latest", image_digest_gatter=ImageDigests(registry_api=REGISTRY)),
+        a_job("old", image_digest_gatter=ImageDigests(registry_api=RegistryAPI(host="http://r.io", token="t"))),
+    ],
+)
+def test_no_registry_is_asked_for_a_job_that_is_unsound_or_wants_none(job: NodeUpgradeJob) -> None:
+    assert registry_to_ask(job) is None
 
 
 def test_job_without_nodes_is_invalid() -> None:

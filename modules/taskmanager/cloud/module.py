@@ -13,6 +13,7 @@ from beehive.figures import Figures
 from beehive.message import Lagged, Message
 from beehive.messages.etcd import MembershipJudged
 from beehive.messages.fleet import Answer, Heard, ListOnline, NodeOffline, NodeOnline, Tell
+from beehive.messages.images import LookUpDigests
 from beehive.messages.objects import (
     JobChanged,
     JobGone,
@@ -30,11 +31,11 @@ from beehive.module import Endpoint
 from beehive.router import Kinds
 from beehive.world import World
 from modules.taskmanager import figures as shown
-from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, StatusWritten
+from modules.taskmanager.cloud.notes import DigestsFound, JobWritten, LookedUp, NodeWritten, StatusWritten
 from modules.taskmanager.cloud.term import Term
 from modules.taskmanager.config import CloudConfig
 
-_NOTES = (StatusWritten, JobWritten, NodeWritten, LookedUp)
+_NOTES = (StatusWritten, JobWritten, NodeWritten, LookedUp, DigestsFound)
 
 
 class CloudTaskManager:
@@ -45,7 +46,7 @@ class CloudTaskManager:
         Lagged, *_NOTES,
     )  # fmt: skip
     sends: Kinds = (Tell, Answer, RecordEvent, *_NOTES)
-    asks: Kinds = (ListJobs, ListNodes, ListOnline, PatchJobStatus, PatchJob, PatchNode)
+    asks: Kinds = (ListJobs, ListNodes, ListOnline, PatchJobStatus, PatchJob, PatchNode, LookUpDigests)
 
     def __init__(self, config: CloudConfig, world: World) -> None:
         self._config = config
@@ -108,7 +109,7 @@ class CloudTaskManager:
 
     async def _take_as_leader(self, body: Message) -> None:
         match body:
-            case StatusWritten() | JobWritten() | NodeWritten() | LookedUp():
+            case StatusWritten() | JobWritten() | NodeWritten() | LookedUp() | DigestsFound():
                 if body.term == self._number:
                     await self._term.take(body)
             case Heard():

@@ -5,6 +5,7 @@ Each carries the term in which the work began: what comes back after leadership 
 
 from beehive.api.nodeupgradejob import NodeUpgradeJob
 from beehive.message import Command
+from beehive.messages.images import DigestsAnswer
 from beehive.messages.objects import WriteAnswer
 
 
@@ -32,6 +33,14 @@ class NodeWritten(Command, frozen=True, kw_only=True, gc=False, tag="taskmanager
     term: int
     node: str
     answer: WriteAnswer
+
+
+class DigestsFound(Command, frozen=True, kw_only=True, gc=False, tag="taskmanager.digests-found"):
+    """The answer to a LookUpDigests. If lost: as StatusWritten."""
+
+    term: int
+    uid: str
+    answer: DigestsAnswer
 
 
 class LookedUp(Command, frozen=True, kw_only=True, gc=False, tag="taskmanager.looked-up"):

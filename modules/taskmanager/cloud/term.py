@@ -24,7 +24,8 @@ from modules.taskmanager.cloud.books import Books, JobDesk, Said
 from modules.taskmanager.cloud.cordons import Cordons
 from modules.taskmanager.cloud.finalizing import Finalizing
 from modules.taskmanager.cloud.listening import Listening
-from modules.taskmanager.cloud.notes import JobWritten, LookedUp, NodeWritten, StatusWritten
+from modules.taskmanager.cloud.lookups import Lookups
+from modules.taskmanager.cloud.notes import DigestsFound, JobWritten, LookedUp, NodeWritten, StatusWritten
 from modules.taskmanager.cloud.telling import Telling
 from modules.taskmanager.cloud.writing import Writing, Written
 from modules.taskmanager.config import CloudConfig
@@ -59,6 +60,7 @@ class Term:
         figures.derived(shown.PENDING_REPORTS, self.books.unwritten)
         self._startable: dict[str, tuple[str, int]] = {}
         """Node -> uid and attempt of the mark that stands."""
+        self._lookups = Lookups(self.books, self.background, self.alarm, config)
         self._finalizing = Finalizing(self.books, self._writing, self.alarm, world)
         self._untold: list[RecordEvent] = []
         """The story of what was written: told after what follows from it was begun."""
@@ -85,7 +87,7 @@ class Term:
 
     # ---- answers to what was begun -----------------------------------------------------------------------------
 
-    async def take(self, note: StatusWritten | JobWritten | NodeWritten | LookedUp) -> None:
+    async def take(self, note: StatusWritten | JobWritten | NodeWritten | LookedUp | DigestsFound) -> None:
         """The answer to something that was begun in this term."""
         match note:
             case NodeWritten():
@@ -94,6 +96,8 @@ class Term:
                 if self._finalizing.waits:
                     self.alarm.soon()
                 return
+            case DigestsFound():
+                self._lookups.answered(note)
             case LookedUp():
                 await self.listening.looked_up(note, self.alarm.now)
             case _:
@@ -184,6 +188,7 @@ class Term:
             cordons=self._cordons.refused(),
             free=frozenset(self.listening.free),
             critical=books.critical,
+            digests=self._lookups.look(),
             unanswered={uid: tuple(desk.unanswered) for uid, desk in books.desks.items() if desk.unanswered},
             held=frozenset(uid for uid, desk in books.desks.items() if self._is_held(desk)),
         )

@@ -4,7 +4,8 @@
 remembers: whoever loses everything but the API server's objects plans the same again.
 """
 
+from modules.taskmanager.job.phases import registry_to_ask
 from modules.taskmanager.job.round import Round, plan
 from modules.taskmanager.job.view import Fleet, News, Plan, Start
 
-__all__ = ["Fleet", "News", "Plan", "Round", "Start", "plan"]
+__all__ = ["Fleet", "News", "Plan", "Round", "Start", "plan", "registry_to_ask"]

@@ -2,7 +2,7 @@
 
 | phase | what happens |
 |---|---|
-| (new) | judged again; invalid: Failure. Else the whole list of verdicts at once: Init, a write of its own |
+| (new) | judged again; invalid: Failure. digests of a registry are waited for. Then Init: all verdicts at once |
 | Init, InProgress | reports, retry, deadlines, stop (abort, budget), marks, stop again, end |
 | Completed, Failure | late words change entries and counters alone; `retry` opens it again |
 """
@@ -23,7 +23,7 @@ from beehive.api.nodeupgradejob import (
     JobStatus,
     NodeEntry,
     NodeUpgradeJob,
-    NodeUpgradeJobSpec,
+    RegistryAPI,
 )
 from beehive.api.selection import selected
 from beehive.api.size import fits
@@ -53,7 +53,12 @@ def next_status(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
 
 
 def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
-    wrong = problems(job.spec) or _beyond_us(job.spec)
+    digests = scene.news.digests.get(job.metadata.uid)
+    if registry_to_ask(job) and digests is None:
+        return job.status
+    wrong = problems(job.spec) or (
+        [f"spec.imageDigestGatter.registryAPI: {digests}"] if isinstance(digests, str) else []
+    )
     names = () if wrong else selected(job.spec, scene.nodes)
     if not wrong and not fits(beside(job), names):
         wrong = [f"the status of {len(names)} nodes would not fit into one object; make several jobs"]
@@ -62,6 +67,7 @@ def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
         observed_generation=job.metadata.generation,
         observed_retry=job.spec.retry,
         start_time=rfc3339(scene.now),
+        digests=None if isinstance(digests, str) or not digests else dict(digests),
     )
     if wrong:
         return _refused(job, begun, wrong, scene.now)
@@ -71,15 +77,12 @@ def _new(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
     return _replace(status, conditions=conditions(job, status, scene.now))
 
 
-def _beyond_us(spec: NodeUpgradeJobSpec) -> list[str]:
-    """What may be asked for and is not done: a pin that nobody looks up must not turn into no pin at all."""
-    pins = spec.image_digest_gatter
-    if pins is None or pins.registry_api is None or pins.by_architecture():
-        return []
-    return [
-        "spec.imageDigestGatter.registryAPI: this version looks up no digests; "
-        "write the digests themselves under amd64, arm64 or digests"
-    ]
+def registry_to_ask(job: NodeUpgradeJob) -> RegistryAPI | None:
+    """Of a job that is new and sound, and names a registry in place of digests: a pin must not turn into no pin."""
+    pins = job.spec.image_digest_gatter
+    if job.status.phase != NEW or pins is None or pins.by_architecture():
+        return None
+    return None if job.metadata.deletion_timestamp or problems(job.spec) else pins.registry_api
 
 
 def _refused(job: NodeUpgradeJob, status: JobStatus, wrong: Sequence[str], now: float) -> JobStatus:

@@ -36,6 +36,8 @@ class News(Struct, frozen=True):
     """Nodes that were busy and said that they are free."""
     critical: frozenset[str] = frozenset()
     """Nodes whose loss now would cost the etcd quorum."""
+    digests: Mapping[str, Mapping[str, str] | str] = {}
+    """Job uid -> what its registry answered: digests by architecture, or why there are none."""
     unanswered: Mapping[str, tuple[JobStatus, ...]] = {}
     """Job uid -> statuses whose writes were not answered: each may stand in the API server, or not."""
     held: frozenset[str] = frozenset()
