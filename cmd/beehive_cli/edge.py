@@ -2,11 +2,8 @@
 
 import asyncio
 import os
-import socket
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from socket import gethostname
 
 import click
 
@@ -14,25 +11,22 @@ from beehive.config import load
 from beehive.errors import Refused
 from beehive.runtime import sections
 from beehive.world import rfc3339
+from beehive_cli import on_host
 from beehive_cli.serve import read
 from beehive_cli.token import at_the_desk, on_cluster
 from modules.registry import MODULES
 
-on_host: Callable[[Any], Any] = click.option(
-    "--config", "file", metavar="FILE", help="The agent's configuration: it says where this host keeps its things."
-)
-
 
 @click.group()
 def edge() -> None:
-    """Join this host to a cloud; or, in the cloud, turn a host away."""
+    """Join this host to a cloud, see it, speak for it; or, in the cloud, turn a host away."""
 
 
 @edge.command()
 @click.option("--cloud", "url", required=True, metavar="URL", help="The hub's HTTPS port: https://cloud.example:10002")
 @click.option("--token-file", metavar="FILE", type=click.Path(path_type=Path),
               help="File with the join token; without it, $BEEHIVE_JOIN_TOKEN.")  # fmt: skip
-@click.option("--node", metavar="NAME", default=lambda: socket.gethostname().lower(),
+@click.option("--node", metavar="NAME", default=lambda: gethostname().lower(),
               help="Name of the Node object; default: this host's name.")  # fmt: skip
 @click.option("--config", "file", metavar="FILE", help="The agent's configuration: it says where the identity lies.")
 def join(url: str, token_file: Path | None, node: str, file: str | None) -> None:
@@ -69,25 +63,40 @@ def revoked(file: str | None) -> None:
 
 
 @edge.command()
-@on_host
-def confirm(file: str | None) -> NoReturn:
-    """Say yes to the upgrade that waits for this host's owner."""
-    _owner_says("confirm", file)
+@on_host.on_this_host
+@on_host.by_socket
+@click.option("-o", "--output", type=click.Choice(["json"]), help="For programs.")
+def status(file: str | None, socket: Path | None, output: str | None) -> None:
+    """See what this host runs, whether the cloud is reached, and what is under way; also while the agent is down."""
+    on_host.status(file, socket, output)
 
 
 @edge.command()
-@on_host
+@on_host.on_this_host
+@on_host.by_socket
+@click.argument("job", default="")
+def confirm(file: str | None, socket: Path | None, job: str) -> None:
+    """Say yes to the upgrade that waits for this host's owner; with JOB, to that one only."""
+    on_host.decide(file, socket, confirmed=True, job=job, reason="")
+
+
+@edge.command()
+@on_host.on_this_host
+@on_host.by_socket
+@click.argument("job", default="")
 @click.option("--reason", default="", metavar="TEXT", help="Is told to who made the job.")
-def reject(file: str | None, reason: str) -> NoReturn:
+def reject(file: str | None, socket: Path | None, job: str, reason: str) -> None:
     """Say no to the upgrade that waits for this host's owner; that is final."""
-    _owner_says("reject", file, "--reason", reason)
+    on_host.decide(file, socket, confirmed=False, job=job, reason=reason)
 
 
-def _owner_says(word: str, file: str | None, *more: str) -> NoReturn:
-    """As `keadm ctl` does."""
-    from beehive_cli.keadm import run as tool  # noqa: PLC0415
-
-    sys.exit(tool(["ctl", word, *(("--settings", file) if file else ()), *more]))
+@edge.command()
+@on_host.on_this_host
+@on_host.by_socket
+@click.option("--lines", "count", default=100, show_default=True, type=click.IntRange(1, 1000), help="Of each program.")
+def logs(file: str | None, socket: Path | None, count: int) -> None:
+    """See what the last upgrade's tool and the program of this host wrote last."""
+    on_host.logs(file, socket, count)
 
 
 def _token(file: Path | None) -> str:
