@@ -5,6 +5,8 @@ the node since: that is respected. When its job is gone or its entry is not in f
 before comes back, unless somebody changed it meanwhile or asked us to leave it cordoned.
 """
 
+from functools import lru_cache
+
 import msgspec
 from msgspec import Struct
 
@@ -39,8 +41,12 @@ def is_ours(node: Node) -> bool:
 def cordon_of(node: Node) -> Cordon | None:
     """What our annotation says; None where there is none, or where somebody made it unreadable."""
     text = (node.metadata.annotations or {}).get(CORDON)
-    if text is None:
-        return None
+    return None if text is None else _read(text)
+
+
+@lru_cache(maxsize=16384)
+def _read(text: str) -> Cordon | None:
+    """Each node's is looked at again and again while it is in flight."""
     try:
         return _cordon(text.encode())
     except (msgspec.MsgspecError, UnicodeEncodeError):
