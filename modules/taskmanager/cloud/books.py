@@ -173,6 +173,8 @@ class Books:
         self.ours: dict[str, None] = {}
         """Nodes that carry our annotation, in the order in which that was seen."""
         self.sessions: dict[str, Session] = {}
+        self._online: dict[str, bool] = {}
+        """Of the sessions, who is legacy: kept as the plan wants it, which looks at thousands again and again."""
         self.critical: frozenset[str] = frozenset()
         self.open_since = 0.0
         self._watching_since = 0.0
@@ -233,13 +235,14 @@ class Books:
         known = self.sessions.get(event.node)
         if known is None or known.epoch != event.epoch:
             self.sessions[event.node] = Session(event.node, event.epoch, now, event.legacy)
+            self._online[event.node] = event.legacy
         self._lost.pop(event.node, None)
 
     def went_offline(self, event: NodeOffline, now: float) -> None:
         """The end of an older session means nothing."""
         known = self.sessions.get(event.node)
         if known is not None and known.epoch <= event.epoch:
-            del self.sessions[event.node]
+            del self.sessions[event.node], self._online[event.node]
             self._lost[event.node] = now
 
     def replace_sessions(self, online: Online, now: float) -> None:
@@ -249,6 +252,7 @@ class Books:
             if node not in found:
                 self._lost[node] = now
         self.sessions = found
+        self._online = {one.node: one.legacy for one in online.sessions}
         if online.open_since and not self.open_since:
             self._watching_since = now
         self.open_since = online.open_since
@@ -256,8 +260,7 @@ class Books:
     def fleet(self) -> Fleet:
         """For the plan. Nobody is called offline before we ourselves have looked on for a while."""
         since = max(self.open_since, self._watching_since) if self.open_since else 0.0
-        online = {name: one.legacy for name, one in self.sessions.items()}
-        return Fleet(online, self._lost, since, self._config.offline_after)
+        return Fleet(self._online, self._lost, since, self._config.offline_after)
 
     def in_flight(self) -> Iterator[tuple[JobDesk, NodeEntry]]:
         """Every entry in flight, as it stands."""
