@@ -11,8 +11,12 @@ from beehive.config import Duration
 class Target(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is upgraded. All paths lie below `upgrader.root`. Default: EdgeCore as KubeEdge lays it out."""
 
-    executable: str = "/usr/local/bin/edgecore"
-    """The program that the service starts, and what is swapped unless `link` is given."""
+    executable: str = ""
+    """The program that the service starts, and what is swapped unless `link` is given. Empty: the one that its unit
+    starts, if that is called `edgecore`, else `/usr/local/bin/edgecore`."""
+    runs_from: tuple[str, ...] = ()
+    """Patterns of paths from which the running process may run instead, for programs that unpack themselves, such as
+    `/var/lib/rancher/k3s/data/*/bin/k3s`. Then its own answer to `--version` says which one it is."""
     link: str = ""
     """A symlink to the folder that is installed, such as `/usr/local/lib/beehive/current`: then the program is that
     whole folder, `executable` lies below the link, the other versions' folders beside it. Empty: it is one file."""

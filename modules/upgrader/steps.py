@@ -85,6 +85,7 @@ class Steps:
     async def _check(self, task: Task) -> Outcome:
         spec, version = task.spec, checked_version(task.spec.version)
         await anyio.to_thread.run_sync(self._check_free, task)
+        await anyio.to_thread.run_sync(self._host.check_unit)
         installed = await anyio.to_thread.run_sync(self._host.installed)
         objection = (
             checks.judge_tool(spec.upgrade_tool)

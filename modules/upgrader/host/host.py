@@ -1,15 +1,19 @@
 """One host, put together from its configuration."""
 
+import contextlib
 import os
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 import modules
+from beehive.api.version import same
 from beehive.errors import Refused, Unavailable
 from modules.upgrader.config import Config
 from modules.upgrader.host.backup import Backup, make_backup
 from modules.upgrader.host.files import Files
-from modules.upgrader.host.layout import Layout
+from modules.upgrader.host.layout import EXECUTABLE, Layout
 from modules.upgrader.host.names import unit_key
 from modules.upgrader.host.process import ProcessServices
 from modules.upgrader.host.program import program_of
@@ -24,11 +28,11 @@ class Host:
     """Its places, its disk, its services."""
 
     def __init__(self, config: Config, *, files: Files | None = None, services: ServiceManager | None = None) -> None:
-        self.config = config
+        self.services = services or _services(config, Layout(config))
+        self.config = config = _with_executable(config, self.services)
         self.layout = Layout(config)
         self.files = files or Files()
         self.program = program_of(self.files, self.layout)
-        self.services = services or _services(config, self.layout)
         self.service = Service(config.target.service, _start_command(config, self.layout))
 
     def tool_unit(self, uid: str, attempt: int) -> Service:
@@ -57,7 +61,7 @@ class Host:
 
     def running(self, status: Status) -> str:
         """What the running program answers. Refused if it does not, or is not the one that is installed."""
-        if not runs_from(status.pid, self.config.target, self.layout.executable):
+        if not self._runs_program(status):
             raise Refused(f"{self.service.name} (pid {status.pid}) does not run {self.layout.executable}")
         timeout = self.config.version_timeout
         return version_of_running(status.pid, self.config.target, self.layout.executable, timeout)
@@ -77,7 +81,37 @@ class Host:
 
     def runs_installed(self, status: Status) -> bool:
         """Is the service active, with the program that lies at the target's place now?"""
-        return status.active and runs_from(status.pid, self.config.target, self.layout.executable)
+        if not (status.active and self._runs_program(status)):
+            return False
+        if not self.layout.runs_from:
+            return True
+        try:  # it runs a copy of itself: which one only it can say
+            return same(self.running(status), self.installed())
+        except Refused:
+            return False
+
+    def check_unit(self) -> None:
+        """Refused when the service's unit starts another program than the one that we would replace."""
+        starts = self.services.unit(self.service).starts
+        if starts and self.layout.below(starts).resolve() != self.layout.executable.resolve():
+            raise Refused(
+                f"{self.service.name}.service starts {starts}, not {self.layout.executable}; "
+                "set upgrader.target.executable, or restart the agent if that changed"
+            )
+
+    def _runs_program(self, status: Status) -> bool:
+        return runs_from(status.pid, self.config.target, self.layout.executable, self.layout.runs_from)
+
+
+def _with_executable(config: Config, services: ServiceManager) -> Config:
+    """The target's program is the one that its unit starts, never a guess (product.md 6.2)."""
+    if config.target.executable:
+        return config
+    with contextlib.suppress(Unavailable):
+        starts = services.unit(Service(config.target.service)).starts
+        if PurePosixPath(starts).name == PurePosixPath(EXECUTABLE).name:  # and not a shell that starts it
+            return replace(config, target=replace(config.target, executable=starts))
+    return config
 
 
 def _services(config: Config, layout: Layout) -> ServiceManager:

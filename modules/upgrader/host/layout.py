@@ -6,6 +6,8 @@ from modules.upgrader.config import Config
 from modules.upgrader.host.names import checked_name, checked_version
 
 KEADM = "keadm"
+EXECUTABLE = "/usr/local/bin/edgecore"
+"""Where KubeEdge puts it."""
 MANIFEST = "manifest.json"
 
 
@@ -19,7 +21,8 @@ class Layout:
         self.lock = self.etc / "idempotency_record"
         self.backups = self.etc / "backup"
         self.upgrades = self.etc / "upgrade"
-        self.executable = self.below(config.target.executable)
+        self.executable = self.below(config.target.executable or EXECUTABLE)
+        self.runs_from = tuple(str(self.below(pattern)) for pattern in config.target.runs_from)
         self.keadm = self.below("/usr/local/bin/keadm")
         self.link = self.below(config.target.link) if config.target.link else None
         self.tool_link = self.below(config.target.tool_link) if config.target.tool_link else None

@@ -55,7 +55,7 @@ class FileProgram:
 
     def __init__(self, files: Files, layout: Layout) -> None:
         self._files = files
-        self._place = layout.executable
+        self._place = _behind(layout.executable, layout.root)
 
     def digest(self) -> str:
         return digest_of(self._place)
@@ -200,6 +200,12 @@ class TreeProgram:
         self._files.rename(tree, beside)
         self._files.sync(self._trees)
         self._files.remove_tree(beside)
+
+
+def _behind(place: Path, root: Path) -> Path:
+    """The file itself where its place is a symlink, which stays one; links that leave the root are not followed."""
+    real = place.resolve()
+    return real if place.is_symlink() and real.is_relative_to(root.resolve()) else place
 
 
 def _made(path: Path) -> int:

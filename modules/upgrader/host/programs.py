@@ -1,12 +1,15 @@
 """Asks a program for its version: never trusted, never as root if we are, never for long."""
 
 import contextlib
+import errno
 import os
 import re
 import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from beehive.errors import Refused
@@ -15,6 +18,7 @@ from modules.upgrader.config import Target
 _NOBODY = 64321
 """A user id that owns nothing: below those that systemd gives away, above those of people."""
 _MOST = 64 * 1024
+_BUSY_PAUSE = 0.05
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 _FOUND = re.compile(
     r"(?<![\w.])v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z_.-]*[0-9A-Za-z_])?(?:\+[0-9A-Za-z_.-]*[0-9A-Za-z_])?"
@@ -56,35 +60,20 @@ def version_of_running(pid: int, target: Target, executable: Path, timeout: floa
     return _ask(f"/proc/{pid}/exe", executable.name, timeout, owner or None, ())
 
 
-def runs_from(pid: int, target: Target, executable: Path) -> bool:
-    """Does this process run the file that lies at the target's place now?"""
+def runs_from(pid: int, target: Target, executable: Path, copies: Sequence[str] = ()) -> bool:
+    """Does this process run the file that lies at the target's place now, or a copy of a program at one of `copies`?"""
     try:
         if target.format == "elf":
             running, placed = os.stat(f"/proc/{pid}/exe"), executable.stat()  # noqa: PTH116
-            return (running.st_dev, running.st_ino) == (placed.st_dev, placed.st_ino)
+            same_file = (running.st_dev, running.st_ino) == (placed.st_dev, placed.st_ino)
+            return same_file or any(fnmatchcase(os.readlink(f"/proc/{pid}/exe"), one) for one in copies)  # noqa: PTH115
         return os.fsencode(executable) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
 
 
 def _ask(executable: str, name: str, timeout: float, user: int | None, descriptors: tuple[int, ...]) -> str:
-    try:
-        child = subprocess.Popen(
-            (name, "--version"),
-            executable=executable,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd="/",
-            env=_ENVIRONMENT,
-            pass_fds=descriptors,
-            start_new_session=True,
-            user=user,
-            group=user,
-            extra_groups=None if user is None else [],
-        )
-    except OSError as error:
-        raise Refused(f"{name} cannot be run: {error.strerror}") from error
+    child = _started(executable, name, timeout, user, descriptors)
     with child:
         try:
             output, in_time = _read(child, time.monotonic() + timeout)
@@ -97,6 +86,33 @@ def _ask(executable: str, name: str, timeout: float, user: int | None, descripto
     if not found:
         raise Refused(f"{name} --version ended with code {child.returncode} and named no version")
     return found
+
+
+def _started(
+    executable: str, name: str, timeout: float, user: int | None, descriptors: tuple[int, ...]
+) -> "subprocess.Popen[bytes]":
+    """Between its fork and its exec, a child of another thread holds what we were writing a moment ago: ETXTBSY."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return subprocess.Popen(
+                (name, "--version"),
+                executable=executable,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env=_ENVIRONMENT,
+                pass_fds=descriptors,
+                start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
+            )
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                raise Refused(f"{name} cannot be run: {error.strerror}") from error
+        time.sleep(_BUSY_PAUSE)
 
 
 def _read(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bool]:

@@ -138,6 +138,7 @@ def _by_request(host: Host, request: Request) -> int:
 def _by_hand(host: Host, arguments: argparse.Namespace, version: str, lock: Lock) -> int:
     installed = "unknown"
     try:
+        host.check_unit()
         installed = host.installed()
         if same(installed, version):
             print(f"{host.service.name} is at {version} already; nothing to do.")

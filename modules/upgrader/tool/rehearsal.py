@@ -32,6 +32,7 @@ def upgrade(host: Host, version: str, image: str, pin: str) -> list[str]:
     from modules.upgrader.images import check_digest  # noqa: PLC0415
 
     _check_free(host)
+    host.check_unit()
     installed = host.installed()
     if same(installed, version):
         return [f"{host.service.name} is at {version} already: nothing"]
