@@ -13,7 +13,7 @@ import pytest
 from beehive.api.crd import crd
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.buildah import Buildah
-from tests.real.running.processes import Daemon, with_free_ports
+from tests.real.running.processes import Daemon, wait_until, with_free_ports
 from tests.real.running.shipped import TOP, Root, bare_root, tarball
 
 SIZE_LIMIT = PACKAGE_LIMIT = 90e6
@@ -105,13 +105,15 @@ def test_it_serves_on_a_read_only_root_with_the_shipped_rights(
         return probe.run("env", *pairs(settings), *test, read_only=True, writable="/var/lib/beehive", user=USER)
 
     settings = with_free_ports(start, 4)
-    (daemon,) = started[-1:]
-    assert "[+] informer ready" in ready(settings).stdout
-    lease = json.loads(cluster.kubectl("get", "lease", "image", "-n", "kubeedge", "-o", "json"))
-    assert lease["spec"]["holderIdentity"]
-    status = Path(f"/proc/{daemon.pid}/status").read_text()
-    assert "\nUid:\t65532\t65532\t65532\t65532\n" in status
-    daemon.stop(30)
+    daemon = started[-1]
+    try:
+        wait_until(lambda: "[+] informer ready" in ready(settings).stdout, 30, "the health check says what is ready")
+        lease = json.loads(cluster.kubectl("get", "lease", "image", "-n", "kubeedge", "-o", "json"))
+        assert lease["spec"]["holderIdentity"]
+        status = Path(f"/proc/{daemon.pid}/status").read_text()
+        assert "\nUid:\t65532\t65532\t65532\t65532\n" in status
+    finally:
+        daemon.stop(30)
     assert '"level":"info"' in daemon.log.read_text().lower().replace(": ", ":"), "logs are JSON"
     assert token not in daemon.log.read_text()
     assert {path.name for path in root.written.rglob("*") if path.is_file()} == {"token", "ca.crt"}, "nothing written"

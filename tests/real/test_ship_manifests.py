@@ -100,6 +100,11 @@ def test_the_plain_manifest_is_the_charts(helm: Path) -> None:
         {"replicas": 0}, {"replicas": "two"}, {"replica": 3}, {"image": {"digest": "sha256:abc"}},
         {"hub": {"service": {"type": "Ingress"}}}, {"hub": {"service": {"websocketPort": 70000}}},
         {"webhook": {"failurePolicy": "Maybe"}}, {"secretMounts": {"a": "relative"}}, {"hub": {"advertise": [""]}},
+        {"secretMounts": {"a.b": "/etc/a"}}, {"secretMounts": {"a": "/etc/beehive"}},
+        {"podLabels": {"beehive/role": "leader"}}, {"podLabels": {"app.kubernetes.io/name": "other"}},
+        {"config": {"runtime": {"admin": {"port": 9}}}}, {"config": {"cloudhub": {"websocket": {"port": 9}}}},
+        {"config": {"informer": {"namespace": "other"}}}, {"config": {"runtime": {"data": "/data"}}},
+        {"metrics": {"serviceMonitor": {"enabled": "yes"}}}, {"metrics": {"serviceMonitor": {"interval": "often"}}},
     ],
 )  # fmt: skip
 def test_values_that_make_no_sense_are_refused(helm: Path, tmp_path: Path, wrong: Object) -> None:
