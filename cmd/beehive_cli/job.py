@@ -9,6 +9,7 @@ from beehive_cli.job_options import Where, agreed, dry_run, lines, listed, name,
 from beehive_cli.job_validate import validate
 from beehive_cli.job_words import duration, made_of, manifest_of
 from modules.console import jobs_act, jobs_logs, jobs_made, jobs_plan, jobs_view
+from modules.console.jobs import Found, Jobs
 
 
 @click.group()
@@ -56,12 +57,17 @@ def get(name: str, output: str | None, where: Where) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every node, every sentence whole; -o wide says the same.")
 def describe(name: str, output: str | None, everything: bool, where: Where) -> None:
     """Say how far a job is, why it waits, and what to do."""
-    found = where.do(lambda jobs: jobs.get(name))
+
+    async def look(jobs: Jobs) -> tuple[Found, list[jobs_logs.Happened]]:
+        return await jobs.get(name), await jobs_logs.events_of(jobs)
+
+    found, happened = where.do(look)
     if output in ("json", "yaml"):
         show(found.raw, output)
     else:
         wide = everything or output == "wide"
-        lines([*jobs_view.described(found.job, now(), everything=wide), *jobs_view.contested(found.raw, now())])
+        lines(jobs_view.described(found.job, now(), everything=wide))
+        lines(jobs_logs.contested(found.job, happened, now()))
 
 
 @job.command()

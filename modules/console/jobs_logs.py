@@ -8,10 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from beehive.api.nodeupgradejob import NodeEntry, NodeUpgradeJob
+from beehive.errors import BeehiveError
 from modules.console.jobs import Jobs
 from modules.console.jobs_words import ended
 from modules.console.sentences import sentence
 from modules.console.times import moment
+from modules.informer.contest import ANOTHER, RECENT
 
 _CLOSED = ("Successful", "Failure", "Unknown", "Skipped")
 
@@ -101,12 +103,26 @@ def _level(entry: NodeEntry) -> str:
     return "WARN" if entry.phase in ("Failure", "Unknown") else "INFO"
 
 
+def contested(job: NodeUpgradeJob, events: Iterable[Happened], now: float) -> list[str]:
+    """A warning where another controller wrote this job's status lately."""
+    said = [one for one in events if one.reason == ANOTHER and one.involved_object.uid == job.metadata.uid]
+    recent = [one for one in said if now - (moment(one.last_timestamp) or 0.0) < RECENT]
+    return ["", f"Beware: {recent[-1].message}."] if recent else []
+
+
+async def events_of(jobs: Jobs) -> list[Happened]:
+    """Beehive's Events; none where they may not be read, for that is not what was asked."""
+    try:
+        return [msgspec.json.decode(raw, type=Happened) for raw in await jobs.events()]
+    except BeehiveError:
+        return []
+
+
 async def tell(jobs: Jobs, name: str, wanted: Wanted) -> None:
     """Print it; with `follow`, until the job has ended."""
     said: set[Line] = set()
     async for found in jobs.follow(name, lambda text: print(text, file=sys.stderr, flush=True)):
-        happened = [msgspec.json.decode(raw, type=Happened) for raw in await jobs.events()]
-        for line in lines(found.job, happened, wanted.node):
+        for line in lines(found.job, await events_of(jobs), wanted.node):
             if line not in said:
                 said.add(line)
                 print(line.json() if wanted.as_json else line.text(), flush=True)

@@ -2,9 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from beehive.api.nodeupgradejob import (
     FAILURE,
@@ -21,7 +18,6 @@ from modules.console.sentences import sentence
 from modules.console.table import WIDTH, table
 from modules.console.times import since
 from modules.console.view import HEADER, Row, row
-from modules.informer.contest import RECENT, foreign, warning
 
 EMPTY = "No jobs. Make one: beehive job create --version v1.23.0 --selector region=north, or kubectl apply -f FILE"
 SHOWN = 20
@@ -63,14 +59,6 @@ def described(job: NodeUpgradeJob, now: float, *, everything: bool = False) -> l
     if len(entries) > len(shown):
         lines.append(f"{others(entries, shown)}: beehive job describe {job.metadata.name} --all")
     return lines
-
-
-def contested(raw: dict[str, Any], now: float) -> list[str]:
-    """A line where another controller writes this job's status (managedFields); empty where nobody does."""
-    found = foreign(msgspec.json.encode(raw))
-    if found is None or now - found.at >= RECENT:
-        return []
-    return ["", f"Beware: {warning({str(raw['metadata']['name']): found.manager})}."]
 
 
 def ordered(entries: Sequence[NodeEntry]) -> list[NodeEntry]:

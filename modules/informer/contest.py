@@ -10,6 +10,8 @@ from beehive.world import from_rfc3339
 
 OURS = "beehive"
 """Our name there: the User-Agent of our calls."""
+ANOTHER = "AnotherController"
+"""Reason of the Event on a job that somebody else writes."""
 RECENT = 600.0
 """Seconds for which a foreign write counts: who was switched off is not complained of for ever."""
 
@@ -51,9 +53,7 @@ class Contest:
         def noting(raw: bytes | msgspec.Raw) -> NodeUpgradeJob:
             job = read(raw)
             found = foreign(raw)
-            if found is None:
-                self._last.pop(job.metadata.name, None)
-            else:
+            if found is not None:  # our next write takes their fields over, and the API server forgets them
                 self._last[job.metadata.name] = found
             return job
 

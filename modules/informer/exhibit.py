@@ -10,7 +10,7 @@ from beehive.world import World
 from modules.informer import figures as shown
 from modules.informer.cache import Change, Gone
 from modules.informer.client import Client
-from modules.informer.contest import Contest, warning
+from modules.informer.contest import ANOTHER, Contest, warning
 from modules.informer.recorder import Recorder
 
 log = logging.getLogger("beehive.informer")
@@ -59,5 +59,5 @@ class Exhibit:
         note = warning({meta.name: others[meta.name]})
         log.warning("%s", note)
         self._recorder.record(
-            RecordEvent(kind=KIND, name=meta.name, uid=meta.uid, warning=True, reason="AnotherController", note=note)
+            RecordEvent(kind=KIND, name=meta.name, uid=meta.uid, warning=True, reason=ANOTHER, note=note)
         )

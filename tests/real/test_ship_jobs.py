@@ -10,9 +10,12 @@ import pytest
 
 from beehive.api.crd import NAME as CRD
 from beehive.api.crd import crd
+from modules.demo.children import wait_until
+from modules.demo.cloud import Cloud
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.build import KUBECTL
 
+RBAC = Path(__file__).resolve().parents[2] / "configs" / "rbac.yaml"
 BEEHIVE = Path(sys.executable).with_name("beehive")
 EDGE = {"node-role.kubernetes.io/edge": "", "region": "west"}
 
@@ -119,3 +122,45 @@ def test_what_the_server_refuses_is_one_sentence(person: Person) -> None:
     away = person.job("list")
     assert (away.returncode, len(away.stderr.splitlines())) == (1, 1), away.stderr
     assert "connect" in away.stderr
+
+
+def test_another_controller_that_writes_the_same_jobs_is_named(person: Person, tmp_path: Path) -> None:
+    server = person.server
+    node(server, "west-1", "v1.22.0")
+    (tmp_path / "token").write_text(server.service_account_token("beehive", "kubeedge", RBAC))
+    informer = {
+        "server": server.url, "tokenFile": str(tmp_path / "token"), "caFile": str(server.ca_file),
+        "lease": {"duration": "2s", "renewDeadline": "1500ms", "retryPeriod": "500ms"},
+    }  # fmt: skip
+    cloud = Cloud(tmp_path / "cloud", informer)
+    try:
+        cloud.start()
+        cloud.wait_until_ready()
+        words = ("--version", "v1.23.0", "--nodes", "west-1", "--on-offline", "Wait", "--yes")
+        made = person.job("create", "north", *words)
+        assert made.returncode == 0, made.stderr
+        wait_until(lambda: "InProgress" in person.job("get", "north").stdout, 30, "Beehive has begun")
+        assert "[!]" not in cloud.readyz()
+        assert "Beware" not in person.job("describe", "north").stdout
+        status = {"status": {"waiting": "somebody else's words"}}
+        server.kubectl(
+            "patch", "nuj", "north", "--subresource=status", "--type=merge", "--field-manager=cloudcore", "-p",
+            json.dumps(status),
+        )  # fmt: skip
+        wait_until(lambda: "[!] informer cloudcore also writes the status" in cloud.readyz(), 20, "the warning")
+        assert cloud.readyz().endswith("\nready\n"), "a warning only"
+        said = person.job("describe", "north").stdout
+        assert "Beware: cloudcore also writes the status of job north; two controllers" in said
+
+        def events() -> str:
+            found: str = server.kubectl("get", "events", "--field-selector", "reason=AnotherController", "-o", "json")
+            return found
+
+        wait_until(lambda: "cloudcore also writes" in events(), 20, "the Event on the job")
+        (event,) = json.loads(events())["items"]
+        assert (event["involvedObject"]["kind"], event["type"]) == ("NodeUpgradeJob", "Warning")
+        told = person.job("logs", "north").stdout
+        assert "AnotherController: cloudcore also writes" in told
+        assert "Started: 1 node, 1 at a time" in told
+    finally:
+        cloud.end()

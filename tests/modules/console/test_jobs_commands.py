@@ -14,9 +14,7 @@ import yaml
 from rich.console import Console
 
 from beehive.api.crd import crd
-from beehive.world import rfc3339
 from beehive_cli.root import run
-from modules.console.jobs_view import contested
 from modules.console.jobs_watch import Redrawn, screen
 from modules.demo.apiserver.server import Config, Server
 from tests.fakes.jobs import START, an_entry
@@ -299,15 +297,3 @@ def test_logs_tell_the_steps_once_and_follow_to_the_end(api: Embedded, beehive: 
         0,
         ["Check done", "Failure: rolled back"],
     )
-
-
-def test_who_writes_the_status_beside_us_is_named(api: Embedded, beehive: Run) -> None:
-    raw = {
-        "metadata": {
-            "name": "north",
-            "managedFields": [{"manager": "cloudcore", "subresource": "status", "time": rfc3339(START)}],
-        }
-    }
-    (_, said) = contested(raw, START + 60)
-    assert said.startswith("Beware: cloudcore also writes the status of job north; ")
-    assert contested(raw, START + 601) == []

@@ -3,7 +3,7 @@
 import json
 
 from beehive.world import rfc3339
-from modules.console.jobs_logs import About, Happened, Line, lines
+from modules.console.jobs_logs import About, Happened, Line, contested, lines
 from tests.fakes.jobs import START, an_entry, result
 from tests.modules.console.test_jobs_words import seen
 
@@ -49,3 +49,14 @@ def test_a_line_is_text_or_json() -> None:
     line = Line(rfc3339(START), "WARN", "a", "Upgrade failed: x")
     assert line.text() == f"{rfc3339(START)}  WARN  a  Upgrade failed: x"
     assert json.loads(line.json()) == {"time": rfc3339(START), "level": "WARN", "who": "a", "what": "Upgrade failed: x"}
+
+
+def test_who_writes_the_status_beside_us_is_named_for_ten_minutes() -> None:
+    note = "cloudcore also writes the status of job north; switch it off"
+    events = [
+        event("uid-north", "NodeUpgradeJob", "north", "AnotherController", note, START),
+        event("uid-other", "NodeUpgradeJob", "other", "AnotherController", "no", START + 50),
+    ]
+    assert contested(JOB, events, START + 599) == ["", f"Beware: {note}."]
+    assert contested(JOB, events, START + 601) == []
+    assert contested(JOB, EVENTS, START) == []
