@@ -22,6 +22,8 @@ class Variant(StrEnum):
     """Listens on the address in the file ``listen`` of its state directory, or ends with code 1 when it can't."""
     MIGRATING = "migrating"
     """Raises data of a lower schema to its own, so that an older program can't read them any more."""
+    UNPACKING = "unpacking"
+    """Copies itself below its state directory and runs from there, as K3s does."""
 
 
 def standin(version: str, variant: Variant = Variant.GOOD, *, schema: int = 0, lives: str = "1s") -> Path:

@@ -29,7 +29,7 @@ import (
 // Set by the linker (-ldflags -X).
 var (
 	version    = "v0.0.0"
-	variant    = "good" // good, crashing, hanging, lying, dying, migrating, listening
+	variant    = "good" // good, crashing, hanging, lying, dying, migrating, listening, unpacking
 	wantSchema = "0"
 	claims     = "v0.0.0-lie" // what a lying build says while it runs
 	lives      = "1s"         // how long a dying build runs
@@ -52,7 +52,26 @@ func main() {
 			return
 		}
 	}
+	if variant == "unpacking" {
+		becomeCopy(state)
+	}
 	serve(state)
+}
+
+// becomeCopy runs on from a copy of itself below the state directory, as K3s does.
+func becomeCopy(state string) {
+	executable, err := os.Executable()
+	must(err)
+	copied := filepath.Join(state, "data", version, "bin", "k3s")
+	if executable == copied {
+		return
+	}
+	content, err := os.ReadFile(executable)
+	must(err)
+	must(os.MkdirAll(filepath.Dir(copied), 0o755))
+	must(replace(copied, content))
+	must(os.Chmod(copied, 0o755))
+	must(syscall.Exec(copied, os.Args, os.Environ()))
 }
 
 func stateDirectory() string {
