@@ -37,17 +37,23 @@ def table(registry: Sequence[ModuleSpec], mode: str) -> str:
     return "\n".join((f"mode {mode}: {', '.join(one.name for one in declared(registry, mode))}", *body, ""))
 
 
+_SIGNS = {"command": "-", "event": "~", "request": "="}
+_WORDS = "  classDef words fill:none,stroke:none,font-size:13px"
+"""The words of an arrow are a node of their own: Mermaid lets labels of arrows cover each other, nodes never."""
+
+
 def mermaid(registry: Sequence[ModuleSpec], mode: str) -> str:
-    """One arrow per pair of modules and kind, labelled with the messages."""
-    arrows: dict[tuple[str, str, str], list[str]] = {}
+    """One arrow for each pair of modules, with all that the one says to the other; notes to oneself are left out."""
+    arrows: dict[tuple[str, str], list[str]] = {}
     for kind, message, said, got in lines(registry, mode):
         for sender in said.split(", "):
             for receiver in got.split(", "):
-                if "-" not in (receiver, sender) and sender != "kernel":
-                    arrows.setdefault((sender, receiver, kind), []).append(message)
-    shapes = {"command": "-->", "event": "-.->", "request": "==>"}
-    body = [f'  {a} {shapes[kind]}|"{"<br>".join(names)}"| {b}' for (a, b, kind), names in sorted(arrows.items())]
-    return "\n".join((f"%% mode {mode}: solid commands, dotted events, thick requests", "flowchart LR", *body, ""))
+                if "-" not in (receiver, sender) and sender not in ("kernel", receiver):
+                    arrows.setdefault((sender, receiver), []).append(f"{_SIGNS[kind]} {message}")
+    body = [
+        f'  {a} --- {a}_{b}["{"<br>".join(sorted(names))}"]:::words --> {b}' for (a, b), names in sorted(arrows.items())
+    ]
+    return "\n".join((f"%% mode {mode}: - command, ~ event, = request", "flowchart LR", *body, _WORDS, ""))
 
 
 def _kind(message: type[Message]) -> str:
