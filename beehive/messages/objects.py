@@ -98,9 +98,11 @@ class Missing(Struct, frozen=True, gc=False, tag="missing"):
 
 
 class Denied(Struct, frozen=True, gc=False, tag="denied"):
-    """The API server refuses this write for good (422 with causes, 403, 400): never repeat it unchanged."""
+    """The API server refuses this write for good (422 with causes, 400): never repeat it unchanged."""
 
     reason: str
+    may_pass: bool = False
+    """It is not what is written but who writes (403): rights may be given, so it may be tried again later."""
 
 
 class Away(Struct, frozen=True, gc=False, tag="away"):

@@ -40,7 +40,7 @@ def refusal(reply: Reply) -> Stale | Missing | Denied | Away | None:
         return Denied(sentence(reply)) if _causes(reply) else Stale()
     if reply.status in {401, 429} or reply.status >= 500 or reply.status < 400:
         return Away(sentence(reply))
-    return Denied(sentence(reply))
+    return Denied(sentence(reply), may_pass=reply.status == 403)
 
 
 def sentence(reply: Reply) -> str:

@@ -46,6 +46,8 @@ class JobDesk:
         """Node -> how many of its words the write under way holds."""
         self.denied: JobStatus | None = None
         """What the API server refused for good: it is not asked to take the same again."""
+        self.trouble = ""
+        """Why the last write did not stand, as far as somebody should look; empty when it did."""
         self.aside = -1
         """Generation for which the plan failed; -1: none."""
         self._config = config
@@ -126,7 +128,7 @@ class JobDesk:
             if not words:
                 del self.said[node]
         self.settled()
-        self.denied, self._refusal = None, ""
+        self.denied, self._refusal, self.trouble = None, "", ""
         self._delays = doubling(self._config.retry_first, self._config.retry_cap)
         return seen
 
@@ -142,9 +144,9 @@ class JobDesk:
         self.in_write = {}
         self.not_before = now + next(self._delays)
 
-    def refused(self, now: float, why: str) -> bool:
-        """The last write was refused for good. True when it is the first time that this is said."""
-        self.denied = self.unanswered[-1] if self.unanswered else None
+    def refused(self, now: float, why: str, for_good: bool) -> bool:
+        """The last write was refused. True when it is the first time that this is said."""
+        self.denied = self.unanswered[-1] if self.unanswered and for_good else None
         self.settled()
         self.not_before = now + next(self._delays)
         news, self._refusal = why != self._refusal, why

@@ -61,6 +61,14 @@ class CloudTaskManager:
         for metric, labels in shown.FROM_THE_START:
             self.figures.begin(metric, *labels)
 
+    @property
+    def warning(self) -> str:
+        """Which job's write does not stand, and why; empty when all do."""
+        desks = self._term.books.desks.values() if self._number else ()
+        troubled = [desk for desk in desks if desk.trouble]
+        more = f" (and {len(troubled) - 1} more)" if len(troubled) > 1 else ""
+        return f"job {troubled[0].job.metadata.name} cannot be written{more}: {troubled[0].trouble}" if troubled else ""
+
     async def run(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()

@@ -112,20 +112,22 @@ class Writing:
             case Missing():
                 desk.settled()
                 gone(desk)
-            case Denied(reason=why):
-                self._denied(desk, why)
+            case Denied(reason=why, may_pass=may_pass):
+                desk.trouble = why
+                self._denied(desk, why, for_good=not may_pass)
             case Away(reason=why):
                 self._figures.add(shown.ERRORS, "unanswered")
                 log.warning("job %s cannot be written for now: %s", before.metadata.name, why)
+                desk.trouble = why
                 desk.unknown(self.now())
             case _:
                 desk.unknown(self.now())
         return None
 
-    def _denied(self, desk: JobDesk, why: str) -> None:
+    def _denied(self, desk: JobDesk, why: str, for_good: bool) -> None:
         name = desk.job.metadata.name
         self._figures.add(shown.ERRORS, "refused")
-        if desk.refused(self.now(), why):
+        if desk.refused(self.now(), why, for_good):
             log.error("the API server refuses to store what job %s came to: %s", name, why)
             event = RecordEvent(
                 kind="NodeUpgradeJob", name=name, uid=desk.uid, warning=True, reason="StatusRefused", note=why[:1000]

@@ -51,7 +51,9 @@ def test_a_422_without_causes_is_a_failed_test_and_one_with_causes_is_for_good()
     ],
 )
 def test_by_status(status: int, kind: type) -> None:
-    assert isinstance(refusal(Reply(status)), kind)
+    refused = refusal(Reply(status))
+    assert isinstance(refused, kind)
+    assert (status == 403) is (isinstance(refused, Denied) and refused.may_pass), "rights may be given"
 
 
 @given(st.integers(100, 599), st.binary(max_size=200))

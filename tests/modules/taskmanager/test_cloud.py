@@ -324,6 +324,25 @@ async def test_write_that_is_refused_for_good_is_not_repeated(world: World) -> N
         assert sorted(cluster.seen()) == ["a#1.5", "b#1.4"]
 
 
+async def test_write_that_lacks_a_right_is_tried_again_and_said_meanwhile(world: World) -> None:
+    """403 is about who writes: it passes when rights are given, and what a node said must not wait for an edit."""
+    cluster = Cluster(world, "a")
+    cluster.connect("a")
+    async with cluster.planner():
+        cluster.apply("a", timeout_seconds=36000)
+        await cluster.until(cluster.started, "it is told")
+        forbidden = Denied("cannot patch resource nodeupgradejobs/status", may_pass=True)
+        cluster.tampers = lambda request: forbidden if isinstance(request, PatchJobStatus) else None
+        await cluster.say("a", success(**MINE))
+        await cluster.rest(300)
+        assert cluster.manager.warning == "job north cannot be written: cannot patch resource nodeupgradejobs/status"
+        assert cluster.events().count("StatusRefused") == 1
+        assert cluster.seen() == []
+        cluster.tampers = None
+        await cluster.until(lambda: cluster.seen() == ["a#1.4"], "it stands, and is acknowledged", limit=35)
+        assert (cluster.status().phase, cluster.manager.warning) == ("Completed", "")
+
+
 async def test_job_whose_plan_trips_is_set_aside_and_the_others_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
