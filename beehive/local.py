@@ -80,7 +80,8 @@ def ask(path: Path, line: bytes, timeout: float) -> tuple[bytes, Peer]:
     try:
         with _connected(path, timeout) as connection:
             peer = peer_of(connection)
-            connection.sendall(line + b"\n")
+            with contextlib.suppress(ConnectionError):  # it may have answered already: it did not want to hear more
+                connection.sendall(line + b"\n")
             answer = b""
             while not answer.endswith(b"\n"):
                 connection.settimeout(max(0.01, deadline - time.monotonic()))

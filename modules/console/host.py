@@ -93,11 +93,10 @@ def _upgrade(seen: Seen, now: float) -> Iterator[str]:
 
 
 def _in_hand(one: InHand) -> str:
-    step = one.step if one.begun else f"before {one.step}"
+    step = f"{'in' if one.begun else 'before'} {one.step}"
     before = f"{one.from_version} → " if one.from_version else ""
-    return f"job {one.job}, attempt {one.attempt}: {before}{one.version}, in {step}" + (
-        f"; {one.reason}" if one.reason else ""
-    )
+    reason = f"; {one.reason}" if one.reason else ""
+    return f"job {one.job}, attempt {one.attempt}: {before}{one.version}, {step}{reason}"
 
 
 def _last(last: Ended) -> str:

@@ -87,8 +87,8 @@ class EdgeHub:
 
     def _state(self) -> Link:
         connected = self._session is not None
-        trouble = "" if connected else self._trouble
         about = identity.read_or_none(Path(self._config.identity))
+        trouble = "" if connected else self._trouble if about.node else "this host has not joined"
         return Link(connected, self._since, self._url, len(self._outbox), trouble, about.node, about.ends)
 
     def _certificate_ends(self) -> dict[Labels, float]:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -231,12 +232,13 @@ async def test_a_stranger_who_gets_to_the_socket_is_told_who_may_ask(tmp_path: P
     async with serving(place) as peers:
         place.chmod(0o666)
         code = (
-            "import os, socket, sys; os.setgroups([]); os.setgid(4711); os.setuid(4711);"
-            "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
-            's.sendall(b\'{"ask": "decide", "confirmed": true}\\n\'); sys.stdout.write(s.recv(65536).decode())'
+            "import os, sys; from pathlib import Path; from beehive.local import ask\n"
+            "os.setgroups([]); os.setgid(4711); os.setuid(4711)\n"
+            'line, _ = ask(Path(sys.argv[1]), b\'{"ask": "decide", "confirmed": true}\', 10)\n'
+            "sys.stdout.write(line.decode())"
         )
         child = await asyncio.create_subprocess_exec(
-            "/usr/bin/python3", "-c", code, str(place), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            sys.executable, "-c", code, str(place), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         out, problem = await child.communicate()
         assert json.loads(out) == {"problem": "only root may ask this agent; you are user 4711"}, problem
