@@ -1,6 +1,9 @@
-"""The Events that tell a job's story: two for each node, and on the job a dozen lines however many nodes it has."""
+"""The Events that tell a job's story: two for each node, and on the job a dozen lines however many nodes it has.
+And the log's lines about it: at most two for each attempt of a node."""
 
 from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
 
 from beehive.api.node import Node
 from beehive.api.nodeupgradejob import (
@@ -72,6 +75,41 @@ def _progress(
     elif bad and (was < _EACH or _passed_tenth(was, failed, status.total)):
         text = f"{some([entry.node_name for entry in bad])}; {failed} failed so far"
         yield _on_job(job, "NodesFailed", text, warning=True)
+
+
+class Line(Struct, frozen=True):
+    """One line of the log."""
+
+    text: str
+    about: dict[str, object]
+    warning: bool = False
+
+
+def log_lines(before: JobStatus, job: NodeUpgradeJob) -> Iterator[Line]:
+    """What an operator would act on, of a status that was just written."""
+    status, name = job.status, job.metadata.name
+    if before.phase == NEW:
+        yield Line(
+            "job began", {"job": name, "version": job.spec.version, "nodes": status.total, "phase": status.phase}
+        )
+    for former, entry in _changed(before, status):
+        if former is not None and (entry.phase == IN_PROGRESS or entry.phase in _CLOSED):
+            yield _of_entry(job, entry)
+    if status.phase != before.phase and status.phase in _ENDED:
+        counts = {"upgraded": status.successful, "failed": status.failed + status.unknown, "skipped": status.skipped}
+        about = {"job": name, "phase": status.phase, "reason": status.reason, **counts}
+        yield Line("job ended", {key: value for key, value in about.items() if value != ""}, status.phase == FAILURE)
+
+
+def _of_entry(job: NodeUpgradeJob, entry: NodeEntry) -> Line:
+    about: dict[str, object] = {"job": job.metadata.name, "node": entry.node_name, "attempt": entry.attempt}
+    if entry.phase == IN_PROGRESS:
+        return Line("node dispatched", {**about, "version": job.spec.version})
+    if entry.phase == SUCCESSFUL:
+        return Line("node upgraded", {**about, "version": job.spec.version})
+    text = "node skipped" if entry.phase == SKIPPED else "node failed"
+    about = {**about, "code": entry.reason_code, "reason": _why(entry, job)}
+    return Line(text, about, entry.phase != SKIPPED)
 
 
 def _passed_tenth(was: int, now: int, total: int) -> bool:

@@ -31,7 +31,7 @@ from modules.taskmanager.cloud.writing import Writing, Written
 from modules.taskmanager.config import CloudConfig
 from modules.taskmanager.cordon import Change, cordon_of
 from modules.taskmanager.job import News, Plan, Round
-from modules.taskmanager.story import events
+from modules.taskmanager.story import events, log_lines
 
 log = logging.getLogger(__name__)
 _GATHER = 0.05
@@ -152,6 +152,8 @@ class Term:
             if new.phase == SUCCESSFUL and old.phase != IN_PROGRESS:
                 self._tell_late(desk, new)
         self._untold += events(written.before, desk.job, self.books.nodes)
+        for line in log_lines(written.before, desk.job):
+            log.log(logging.WARNING if line.warning else logging.INFO, line.text, extra=line.about)
 
     async def _take_back(self, desk: JobDesk, entry: NodeEntry) -> None:
         if entry.reason_code != codes.BUSY:
