@@ -26,6 +26,7 @@ from modules.edgehub.uplink import Connection, Dial, dial
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_IDENTITY = 0.5
+_UNTRIED = "it was not tried yet"
 
 
 class EdgeHub:
@@ -45,7 +46,7 @@ class EdgeHub:
         self._session: Session | None = None
         self._since = world.now()
         self._url = ""
-        self._trouble = "it was not tried yet"
+        self._trouble = _UNTRIED
         self._nudge = asyncio.Event()
         self._keeper = Keeper(config, world, self.counters, self._renewed)
         self.figures = Figures(*shown.ALL)
@@ -88,7 +89,9 @@ class EdgeHub:
     def _state(self) -> Link:
         connected = self._session is not None
         about = identity.read_or_none(Path(self._config.identity))
-        trouble = "" if connected else self._trouble if about.node else "this host has not joined"
+        trouble = "" if connected else self._trouble
+        if trouble == _UNTRIED and not about.node:
+            trouble = "this host has not joined"
         return Link(connected, self._since, self._url, len(self._outbox), trouble, about.node, about.ends)
 
     def _certificate_ends(self) -> dict[Labels, float]:

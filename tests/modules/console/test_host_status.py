@@ -64,6 +64,7 @@ def test_troubles_are_said_where_they_are() -> None:
     assert "node        has not joined  beehive edge join --cloud" in shown(link=stranger)
     silent = HostState(service="edgecore")
     assert "version     no answer       edgecore.service not active\n" in shown(node=silent)
+    assert NODE.last
     rolled = msgspec.structs.replace(NODE.last, result="upgrade_failed_rollback_success", reason="it crashed")
     assert "upgrade_failed_rollback_success, 2025-11-29 22:00 UTC, 48s: it crashed\n" in shown(
         node=msgspec.structs.replace(NODE, last=rolled)
