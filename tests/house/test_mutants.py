@@ -16,6 +16,11 @@ def test_the_kernel_has_its_share() -> None:
     assert len({mutant.name for mutant in ALL}) == len(ALL)
 
 
+@pytest.mark.parametrize("promise", range(1, 12))
+def test_each_promise_of_the_product_has_a_line_whose_loss_is_noticed(promise: int) -> None:
+    assert any(mutant.why.startswith(f"promise {promise}: ") for mutant in ALL)
+
+
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_each_fault_still_is_one(mutant: Mutant) -> None:
     text = (TOP / mutant.file).read_text(encoding="utf-8")
