@@ -51,6 +51,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """A node that says nothing for so long is taken as gone. Edges say something every 15 s. Default 30s."""
     certificate_lifetime: Duration = Duration(365 * 86400)
     """How long an edge's certificate is good. Default 365d."""
+    unread: Duration = Duration(30)
+    """A node that does not read what it is told for so long is cut off. Default 30s."""
     handshakes: int = 256
     """So many connections are received at once on the websocket's port; the others wait. Default 256."""
     handshakes_per_address: int = 64

@@ -24,7 +24,6 @@ from modules.cloudhub.sessions import Sessions
 
 log = logging.getLogger(__name__)
 
-_UNREAD_LIMIT = 30.0
 _A_MINUTE = 60.0
 _RETURNS_PER_SECOND = 300.0
 """TLS handshakes that a hub can do: over so many seconds a fleet that is sent away is asked to spread itself."""
@@ -129,15 +128,15 @@ class Fleet:
         peer.close(WSCloseCode.POLICY_VIOLATION, why)
         self.gone(peer)
 
-    def sweep(self, keepalive: float) -> None:
-        """End the session of who has been mute for `keepalive` seconds, has not read for 30, or has expired."""
+    def sweep(self, keepalive: float, unread: float) -> None:
+        """End the session of who was mute for `keepalive` seconds, has not read for `unread`, or has expired."""
         now, wall = self._clock(), self._world.now()
         passed, self._refilled_at = min(1.0, now - self._refilled_at), now
         for peer in list(self._peers.values()):
             peer.refill(passed * self._pace.rate, self._pace.burst)
             if wall > peer.ends:
                 self._dismiss(peer, "cut_expired", "its certificate has expired")
-            elif peer.unread_since and now - peer.unread_since > _UNREAD_LIMIT:
+            elif peer.unread_since and now - peer.unread_since > unread:
                 self.counters["cut_slow"] += 1
                 peer.cut()
             elif now - peer.heard_at > keepalive and not peer.waits_for_us:

@@ -192,7 +192,7 @@ class _Running:
         now = self._clock()
         if now >= self._next_sweep:
             self._next_sweep = now + min(1.0, self._config.keepalive / 4)
-            self._fleet.sweep(self._config.keepalive)
+            self._fleet.sweep(self._config.keepalive, self._config.unread)
         if self._fleet.sessions.last_epoch > self._reserved - BLOCK // 2:
             self._reserve()
 
@@ -247,7 +247,7 @@ class _Running:
         services = Services(enrolment, self._keyring, self._tickets, self._knows, self._world)
         web = self._web = Web(application(services), self._keyring.https, timeout, fleet.handshake_failed)
         reception = Reception(
-            fleet, self._keyring.websocket, timeout, self._keyring.generation, fleet.handshake_failed
+            fleet, self._keyring.websocket, timeout, config.unread, self._keyring.generation, fleet.handshake_failed
         )  # fmt: skip
         fleet.revoke(self._keyring.revocations)
         websocket, https = self._gates

@@ -18,21 +18,30 @@ Failed = Callable[[str, str], None]
 
 _QUIET = logging.Logger("picows.hub", level=logging.CRITICAL)
 _READ_BUFFER = 2048
+_SEND_BUFFER = 65536
+"""Of the kernel, which by itself would take up to 4 MB for a node that reads nothing."""
 GOODBYE = 1.0
 """Seconds that a closing connection waits for the other end's goodbye; by default TLS waits 30."""
 
 
 class Reception:
-    """For one opening of the hub; `generation` names the CA of the hour."""
+    """For one opening of the hub; `generation` names the CA of the hour.
+
+    `timeout` is for the handshake; a node that reads nothing for `unread` seconds is gone, which the kernel sees too
+    when what it was told is too little to lie here.
+    """
 
     def __init__(
-        self, fleet: Fleet, contexts: Contexts, timeout: float, generation: Callable[[], str], failed: Failed
-    ) -> None:
-        self._fleet, self._contexts, self._timeout = fleet, contexts, timeout
+        self, fleet: Fleet, contexts: Contexts, timeout: float, unread: float, generation: Callable[[], str],
+        failed: Failed,
+    ) -> None:  # fmt: skip
+        self._fleet, self._contexts, self._timeout, self._unread = fleet, contexts, timeout, unread
         self._generation, self._failed = generation, failed
 
     async def receive(self, one: socket.socket, address: str) -> None:
         """Until TLS is done: its cost is what must not come all at once. The upgrade has `timeout` of its own."""
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._unread * 1000))
         await received(self._protocol, one, address, self._contexts, self._timeout, self._failed)
 
     def _protocol(self) -> asyncio.BaseProtocol:
