@@ -70,6 +70,7 @@ class Keeper:
             if pause is None:
                 return
             self.endpoint.waiting_for(f"its restart in {pause:g} s, after: {describe(failure)}")
+            del failure  # its frames hold the instance that failed, and all that this one held
             self._supervisor.observer.restarting(self.name, pause)
             if await self._told_to_stop_within(pause):
                 return
