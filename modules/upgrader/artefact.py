@@ -45,6 +45,8 @@ class Extracted(Struct, frozen=True):
     program: str
     """`sha256:…` of the program."""
     size: int
+    keadm: str = ""
+    """`sha256:…` of the image's own keadm."""
 
 
 def image_request(image: str, version: str, pins: dict[str, str] | None) -> ImageRequest:
@@ -80,7 +82,8 @@ async def bring(host: Host, request: ImageRequest) -> Extracted:
         await anyio.to_thread.run_sync(_let_in, layout, program)
     size = sum(file.size for file in fetched.files if file.to == program or program in file.to.parents)
     digest = await anyio.to_thread.run_sync(host.program.digest_of, program)
-    extracted = Extracted(request.version, fetched.image.reference, fetched.image.manifest_digest, digest, size)
+    keadm = next(file.sha256 for file in fetched.files if file.to == folder / KEADM)
+    extracted = Extracted(request.version, fetched.image.reference, fetched.image.manifest_digest, digest, size, keadm)
     host.files.replace(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(extracted), indent=1) + b"\n")
     return extracted
 

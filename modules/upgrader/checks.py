@@ -1,14 +1,14 @@
 """What the check decides, from what was measured. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from beehive.api.version import is_newer, same
 from modules.upgrader.config import Limits
 
-TOOLS = ("keadm",)
-"""Providers that this host knows (product.md 6.3)."""
+KEADM, IMAGE_KEADM = "keadm", "image-keadm"
+"""The providers that every host knows: our own tool, and the image's own keadm (product.md 6.3)."""
 _ITEMS = ("cpu", "mem", "disk")
 _GIB = 1024**3
 _MIB = 1024**2
@@ -30,11 +30,12 @@ class Room(Struct, frozen=True):
     """For what → bytes."""
 
 
-def judge_tool(tool: str) -> Objection | None:
-    """An unknown provider fails the check."""
-    if tool in TOOLS:
+def judge_tool(tool: str, more: Iterable[str] = ()) -> Objection | None:
+    """An unknown provider fails the check; `more` are those of the host's owner."""
+    known = (KEADM, IMAGE_KEADM, *more)
+    if tool in known:
         return None
-    return Objection("CheckFailed", f"upgradeTool {tool[:64]!r} is not known on this host; it knows {', '.join(TOOLS)}")
+    return Objection("CheckFailed", f"upgradeTool {tool[:64]!r} is not known on this host; it knows {', '.join(known)}")
 
 
 def judge_version(installed: str, wanted: str, *, allow_downgrade: bool) -> Objection | None:

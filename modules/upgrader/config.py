@@ -91,6 +91,18 @@ class Limits(Struct, frozen=True, kw_only=True, rename="camel"):
     """Must stay free beside image, backup and program, whatever the job asks; default 64 MiB."""
 
 
+class Provider(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A command that replaces the program; what is around it (backup, stop, start, verification, rollback) is ours."""
+
+    run: tuple[str, ...]
+    """The command, one word each, never a shell's line. `{version}`, `{image}`, `{keadm}` and `{program}` (as extracted
+    from the image), `{executable}`, `{config}` and `{root}` are replaced."""
+    image: bool = True
+    """Fetch and verify the job's image before; `false`: the command brings the program itself."""
+    timeout: Duration = Duration(600)
+    """How long it may take, then it is ended; default 10m."""
+
+
 class Cloud(Struct, frozen=True, kw_only=True, rename="camel"):
     """Whom the tool tells its verdict, beside its own record and the report file."""
 
@@ -115,6 +127,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """Below `root`: the tool's log, and with the process manager the services'."""
     target: Target = Target()
     """What is upgraded."""
+    providers: dict[str, Provider] = {}
+    """What a job's `upgradeTool` may name beside `keadm` (our own tool) and `image-keadm` (the image's own keadm)."""
     service_manager: Literal["systemd", "process"] = "systemd"
     """`process`: no systemd; services are started by a small parent process of ours each."""
     tool: tuple[str, ...] = ()

@@ -27,6 +27,12 @@ _MOST_STARTS = 3
 """How often the unit is started before the tool counts as unable to run; within a unit its manager starts it again."""
 
 
+def needs_image(host: Host, tool: str) -> bool:
+    """Some providers bring the program themselves."""
+    provider = host.config.providers.get(tool)
+    return provider is None or provider.image
+
+
 class Handover:
     """One attempt, as the agent sees it."""
 
@@ -83,13 +89,12 @@ class Handover:
             if same(installed, self._version) and evidence.is_healthy(self._host):
                 return Verdict("Upgrade", True, "", "", "", installed)
             extracted = artefact.load_extracted(self._host.layout, self._version)
-            if extracted is None or not installed:
-                lacks = (
-                    "the installed program answers no version" if extracted else "the new program is not there whole"
-                )
+            is_there = extracted is not None or not needs_image(self._host, self._task.spec.upgrade_tool)
+            if not is_there or not installed:
+                lacks = "the installed program answers no version" if is_there else "the new program is not there whole"
                 reason = f"{lacks} (run the check again); nothing was changed"
                 return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
-            self._write(installed, extracted.program, undo=False)
+            self._write(installed, extracted.program if extracted else "", undo=False)
         else:
             self._write(record.order.from_version, record.order.new_digest, undo=False)
         self._start()
@@ -119,6 +124,8 @@ class Handover:
             from_version=from_version,
             to_version=self._version,
             digest=digest,
+            tool=self._task.spec.upgrade_tool,
+            image=self._task.spec.image,
             settings=settings_of(self._host.config),
         )
         write_request(self._host.files, self._host.layout, request)

@@ -14,7 +14,7 @@ from beehive.errors import Refused, Unavailable
 from beehive.messages.host import OwnerSaid, RunStep, StepDone, Verdict, Waiting, WatchStep
 from modules.upgrader import artefact, checks, confirmation, evidence
 from modules.upgrader.checks import Objection
-from modules.upgrader.handover import Handover
+from modules.upgrader.handover import Handover, needs_image
 from modules.upgrader.host import measures
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Busy, Holder, held, who_holds
@@ -88,7 +88,7 @@ class Steps:
         await anyio.to_thread.run_sync(self._host.check_unit)
         installed = await anyio.to_thread.run_sync(self._host.installed)
         objection = (
-            checks.judge_tool(spec.upgrade_tool)
+            checks.judge_tool(spec.upgrade_tool, self._host.config.providers)
             or checks.judge_version(installed, version, allow_downgrade=spec.allow_downgrade)
             or checks.unknown_items(spec.check_items)
         )
@@ -96,7 +96,7 @@ class Steps:
             objection = checks.judge_load(
                 await anyio.to_thread.run_sync(self._measured, spec.check_items), self._host.config.limits
             )
-        if objection is None:
+        if objection is None and needs_image(self._host, spec.upgrade_tool):
             objection = await self._bring(task, version)
         if objection:
             return Outcome(False, objection.code, objection.reason, installed, version)

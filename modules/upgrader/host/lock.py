@@ -86,8 +86,25 @@ def held(path: Path, holder: Holder) -> Iterator[Lock]:
         lock.release()
 
 
+@contextlib.contextmanager
+def lent(path: Path) -> Iterator[None]:
+    """Held as before, under another name: for a KubeEdge's keadm, which must find no file at this one, and makes it.
+
+    Whoever calls this holds the lock.
+    """
+    path.rename(_aside(path))
+    try:
+        yield
+    finally:
+        _aside(path).rename(path)
+
+
 def who_holds(path: Path) -> Holder | None:
     """Who holds the host now; None: nobody."""
+    return _who_holds(_aside(path)) or _who_holds(path)
+
+
+def _who_holds(path: Path) -> Holder | None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -114,10 +131,18 @@ def _take(path: Path, holder: Holder) -> Lock:
             os.close(descriptor)
             time.sleep(_PAUSE)
             continue
-        if _is_still(path, descriptor):
+        lending = _who_holds(_aside(path))
+        if _is_still(path, descriptor) and lending is None:
+            with contextlib.suppress(FileNotFoundError):
+                _aside(path).unlink()  # of somebody who was killed while it was lent
             return Lock(path, descriptor)
-        os.close(descriptor)  # its last holder took the file away between our open and our lock
+        found = lending or found
+        os.close(descriptor)  # its last holder took the file away between our open and our lock, or has lent it
     raise Busy(found, holder.since)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lent")
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

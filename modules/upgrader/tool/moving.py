@@ -48,6 +48,8 @@ def request_of(order: Order, config: Config) -> Request:
         from_version=order.backup,
         to_version=order.backup if undo else order.to_version,
         digest="" if undo else order.new_digest,
+        tool=order.tool,
+        image=order.image,
         settings=settings_of(config),
     )
 

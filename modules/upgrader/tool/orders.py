@@ -27,6 +27,8 @@ def by_request(host: Host, request: Request) -> Order:
         to_version=request.to_version,
         old_digest=host.program.digest(),
         new_digest=request.digest,
+        tool=request.tool,
+        image=request.image,
         backup=request.from_version,
     )
 

@@ -26,7 +26,11 @@ class Order(Struct, frozen=True, kw_only=True):
     old_digest: str
     """Of the program before the attempt."""
     new_digest: str
-    """Of the program that it brings."""
+    """Of the program that it brings; empty: what the provider brings is not known before."""
+    tool: str = "keadm"
+    """The provider (product.md 6.3)."""
+    image: str = ""
+    """The job's image, for providers that fetch it themselves."""
     backup: str
     """The version whose backup a rollback restores."""
 

@@ -24,6 +24,10 @@ class Request(Struct, frozen=True, kw_only=True):
     to_version: str
     digest: str
     """Of the program to install, as it was when the check verified it."""
+    tool: str = "keadm"
+    """The provider (product.md 6.3)."""
+    image: str = ""
+    """The job's image, for providers that fetch it themselves."""
     settings: msgspec.Raw
     """The section `upgrader`."""
 

@@ -18,6 +18,7 @@ from modules.upgrader.host.units import is_current, restore_unit
 from modules.upgrader.sentences import reason as sentence
 from modules.upgrader.tool.announcing import announced
 from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, Found, Phase, Standing, after, resume
+from modules.upgrader.tool.providers import is_ours, replace_program
 from modules.upgrader.tool.record import Record, save_record
 from modules.upgrader.tool.verdict import verdict_of
 from modules.upgrader.tool.verify import verify
@@ -91,7 +92,8 @@ class Tool:
             status = Status()
         started = bool(status.run) and self.record.last_run not in (None, status.run)
         ended = not status.active and (status.exit_code is not None or status.signal > 0 or started)
-        return Found(old=digest == order.old_digest, new=digest == order.new_digest, ended=ended, started=started)
+        old, new = (bool(digest) and digest == one for one in (order.old_digest, order.new_digest))
+        return Found(old=old, new=new, ended=ended, started=started)
 
     def _perform(self, phase: Phase) -> str:
         """Do what the phase means; its problem, or an empty text."""
@@ -172,7 +174,8 @@ class Tool:
         unit = self.host.services.unit(self.host.service)
         if backup.executable.sha256 != order.old_digest or not is_current(self.layout, backup, unit.files):
             self.host.back_up(order.from_version)
-        self.program.bring(self.layout.artefact(order.to_version), order.to_version)
+        if is_ours(order):
+            self.program.bring(self.layout.artefact(order.to_version), order.to_version)
 
     def _backup_of(self, version: str) -> Backup:
         try:
@@ -182,6 +185,8 @@ class Tool:
 
     def _check_artefact(self) -> None:
         order = self.record.order
+        if not order.new_digest:  # its provider brings it
+            return
         artefact = self.layout.artefact(order.to_version)
         if self.program.digest_of(artefact) != order.new_digest:
             raise Refused(f"{artefact} is not the program that was checked; start the upgrade anew")
@@ -212,10 +217,7 @@ class Tool:
         if status.active or status.run != self.record.last_run:  # somebody started the old one meanwhile
             self._stand_still()
             self.save()
-        order = self.record.order
-        self.program.swap(self.layout.artefact(order.to_version), order.to_version, like_installed=True)
-        if self.program.digest() != order.new_digest:
-            raise Refused(f"{self.layout.executable} is not what was written; the disk is faulty")
+        self.record = replace(self.record, order=replace_program(self.host, self.record.order))
 
     def announce(self) -> None:
         """Say in the report file what will be true after the coming start; that it cannot be said stops nothing."""
