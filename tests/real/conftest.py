@@ -29,6 +29,7 @@ from tests.real.running.build import PROGRAMS
 from tests.real.running.etcd import EtcdCluster
 from tests.real.running.processes import PORTS
 from tests.real.running.registry import Registry
+from tests.real.running.spilled import spilled
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,6 +58,14 @@ def _nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if not left:
         temporary.rmdir()
     assert not left, "the tests left something behind:\n  " + "\n  ".join(left)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_spilled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails the session if a token or a private key of its tests stands in a log that it left."""
+    yield
+    told = spilled(tmp_path_factory.getbasetemp())
+    assert not told, "a secret got into a log:\n  " + "\n  ".join(told)
 
 
 @pytest.fixture(scope="session")
