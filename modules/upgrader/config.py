@@ -34,6 +34,9 @@ class Target(Struct, frozen=True, kw_only=True, rename="camel"):
     start: tuple[str, ...] = ("{executable}", "--config", "{config}")
     """How the process manager starts it; `{executable}`, `{config}`, `{database}` and `{root}` are replaced.
     systemd does not read this: there the unit says it."""
+    control: str = ""
+    """Where the target is Beehive itself: its own socket (`control.socket`). Then the running process is asked there,
+    and must answer with its version and a nonce, at the beginning of the soak and at its end. Empty: `--version`."""
     format: Literal["elf", "any"] = "elf"
     """`elf`: the program must be an executable of this machine's architecture; `any`: scripts are good too."""
 

@@ -11,6 +11,7 @@ import modules
 from beehive.api.version import same
 from beehive.errors import Refused, Unavailable
 from modules.upgrader.config import Config
+from modules.upgrader.host.asking import version_by_word
 from modules.upgrader.host.backup import Backup, make_backup
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.layout import EXECUTABLE, Layout
@@ -63,6 +64,8 @@ class Host:
         """What the running program answers. Refused if it does not, or is not the one that is installed."""
         if not self._runs_program(status):
             raise Refused(f"{self.service.name} (pid {status.pid}) does not run {self.layout.executable}")
+        if self.layout.control:
+            return version_by_word(self.layout.control, status.pid, self.config.start_timeout)
         timeout = self.config.version_timeout
         return version_of_running(status.pid, self.config.target, self.layout.executable, timeout)
 

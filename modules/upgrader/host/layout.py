@@ -30,6 +30,7 @@ class Layout:
         self.program = self.link.parent.name if self.link else self.executable.name
         self.config = self.below(config.target.config) if config.target.config else None
         self.database = self.below(config.target.database) if config.target.database else None
+        self.control = self.below(config.target.control) if config.target.control else None
         self.state = self.below(config.state)
         self.records = self.state / "records"
         self.requests = self.state / "requests"
