@@ -23,6 +23,8 @@ from beehive.record import Tracing, heard, story
 from beehive.supervisor import Supervisor
 from beehive.watchdog import Watchdog
 
+_LOOK_UP = 600.0
+"""Seconds after which the port's thread looks up unasked; closing the socket wakes it."""
 _PATIENCE = 5.0
 """Seconds that the event loop has to show that it lives."""
 
@@ -95,13 +97,13 @@ class Admin:
                 "Free it, or set runtime.admin.port."
             ) from None
         self.port: int = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="admin", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_UP,), name="admin", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop answering and free the port."""
         with contextlib.suppress(OSError):
-            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes its thread, which would look up twice a second
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes its thread, which looks up rarely
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2)

@@ -30,6 +30,10 @@ from beehive.watchdog import Watchdog
 from beehive.world import World
 
 
+_EDGE_LOOKS_EVERY = 15.0
+"""Seconds: a small host sleeps, and its loop holds one link; a stall is noticed later there."""
+
+
 class AdminConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     """The port for probes and Prometheus."""
 
@@ -51,7 +55,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """`debug`, `info`, `warning` or `error`."""
     blocked_after: Duration = Duration(2)
-    """The event loop stands still for so long: the log says which module holds it, and where."""
+    """The event loop stands still for so long: the log says which module holds it, and where. An edge looks only every
+    15s, so that it wakes up rarely."""
     admin: AdminConfig = AdminConfig()
 
 
@@ -80,6 +85,7 @@ class Process:
         self, specs: Sequence[ModuleSpec], mode: str, settings: dict[str, Any], world: World, absent: Kinds = ()
     ) -> None:
         self.settings: Config = settings["runtime"]
+        self._looks_every = _EDGE_LOOKS_EVERY if mode == "edge" else None
         self.data = Path(self.settings.data)
         makers = {
             spec.name: functools.partial(
@@ -105,7 +111,9 @@ class Process:
         with StopOnSignal(loop, stop), contextlib.ExitStack() as closing:
             manager = service_manager(os.environ)
             self.supervisor.when_ready = functools.partial(manager.say, "READY=1")
-            watchdog = Watchdog(self.supervisor, loop, self.settings.blocked_after, manager=manager)
+            watchdog = Watchdog(
+                self.supervisor, loop, self.settings.blocked_after, every=self._looks_every, manager=manager
+            )
             closing.callback(watchdog.close)
             if self.settings.admin.enable:
                 closing.callback(self._open_admin(loop, watchdog).close)

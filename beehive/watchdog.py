@@ -55,7 +55,7 @@ class Watchdog:
         supervisor: Supervisor,
         loop: asyncio.AbstractEventLoop,
         limit: float = 2.0,
-        every: float = 1.0,
+        every: float | None = None,
         manager: ServiceManager | None = None,
     ) -> None:
         self.ages = Ages(supervisor.bus.inboxes)
@@ -67,7 +67,8 @@ class Watchdog:
         """Seconds that the loop took for its last turn that was asked for."""
         self._supervisor, self._loop = supervisor, loop
         self._manager = manager or ServiceManager()
-        self._limit, self._every = limit, min(every, limit / 2, self._manager.every or every)
+        every = every or min(1.0, limit / 2)
+        self._limit, self._every = limit, min(every, self._manager.every or every)
         self._said = 0.0
         self._loops_thread = threading.get_ident()
         self._end = threading.Event()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import Counter
 from pathlib import Path
@@ -25,7 +26,8 @@ from modules.edgehub.uplink import Connection, Dial, dial
 
 log = logging.getLogger(__name__)
 
-_LOOK_FOR_IDENTITY = 0.5
+_LOOK_FOR_IDENTITY = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between looks whether this host has joined; the last one for ever."""
 _UNTRIED = "it was not tried yet"
 
 
@@ -190,6 +192,7 @@ class Network:
 
     async def await_identity(self, endpoint: Endpoint) -> None:
         """Wait, visibly, until this host has joined. Read anew each time, so that a renewed certificate is used."""
+        pauses = itertools.chain(_LOOK_FOR_IDENTITY, itertools.repeat(_LOOK_FOR_IDENTITY[-1]))
         while True:
             try:
                 self.node, self._context = identity.load(
@@ -197,7 +200,7 @@ class Network:
                 )
             except Unavailable as trouble:
                 endpoint.waiting_for(f"its identity: {trouble}")
-                await asyncio.sleep(_LOOK_FOR_IDENTITY)
+                await asyncio.sleep(next(pauses))
             else:
                 return
 
