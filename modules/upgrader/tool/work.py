@@ -222,8 +222,10 @@ class Tool:
     def announce(self) -> None:
         """Say in the report file what will be true after the coming start; that it cannot be said stops nothing."""
         with contextlib.suppress(OSError):
-            self.record = announced(self.files, self.layout, self.record)
-            self.save()
+            record = announced(self.files, self.layout, self.record)
+            if record != self.record:
+                self.record = record
+                self.save()
 
     def _start(self) -> None:
         self.announce()
