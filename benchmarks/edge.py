@@ -155,7 +155,7 @@ def one_dir_build(folder: Path) -> tuple[str, ...]:
 async def measured(folder: Path) -> list[Result]:
     """All of it."""
     results = []
-    ways = {"venv": (str(Path(sys.executable).with_name("beehive")),)}
+    ways: dict[str, tuple[str, ...]] = {"venv": (str(Path(sys.executable).with_name("beehive")),)}
     built = one_dir_build(folder / "build")
     if built:
         ways["one-dir build"] = built

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from beehive.errors import Refused, Unavailable
-from beehive.local import ask
+from beehive.local import Peer, ask
 from modules.upgrader.host.programs import version_in
 
 _POLL = 0.05
@@ -28,18 +28,22 @@ def version_by_word(place: Path, pid: int, timeout: float) -> str:
     does."""
     nonce = secrets.token_hex(16)
     question = msgspec.json.encode({"ask": "hello", "nonce": nonce})
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            line, peer = ask(place, question, _ONE)
-            break
-        except Unavailable as error:
-            if time.monotonic() > deadline:
-                raise Refused(f"{error} (asked for {timeout:g} s)") from None
-            time.sleep(_POLL)
+    line, peer = _asked(place, question, timeout)
     if peer.pid != pid:
         raise Refused(f"pid {peer.pid} answers at {place}, not the service's own pid {pid}")
     return _version(line, nonce, place)
+
+
+def _asked(place: Path, question: bytes, timeout: float) -> tuple[bytes, Peer]:
+    """It may have to open its socket first."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return ask(place, question, _ONE)
+        except Unavailable as error:
+            if time.monotonic() > deadline:
+                raise Refused(f"{error} (asked for {timeout:g} s)") from None
+        time.sleep(_POLL)
 
 
 def _version(line: bytes, nonce: str, place: Path) -> str:
