@@ -6,7 +6,7 @@ of a sender is one comparison, and there is no second code path for the observed
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Iterator
 from itertools import repeat
 from operator import length_hint
@@ -61,7 +61,8 @@ class Inbox:
         self.stale = 0
         self.closed = False
         self._watch = watch or Watch()
-        self._line: list[Waiting] = []
+        self._line: OrderedDict[asyncio.Future[None], Waiting] = OrderedDict()
+        """By their place; whoever leaves it costs the same wherever it stands."""
         self._sleeper: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where its owner runs; to ask for it each time costs a system call."""
@@ -105,7 +106,7 @@ class Inbox:
     def line_up(self, envelope: Envelope, cause: int) -> "Waiting":
         """Stand in line, behind those who came before. Must be followed by `wait` or `withdraw`."""
         waiting: Waiting = (envelope, asyncio.get_running_loop().create_future(), cause)
-        self._line.append(waiting)
+        self._line[waiting[1]] = waiting
         self.room = 0
         return waiting
 
@@ -130,14 +131,13 @@ class Inbox:
 
     def withdraw(self, waiting: "Waiting") -> None:
         """Leave the line; nothing happens when the message was let in already."""
-        if waiting in self._line:
-            self._line.remove(waiting)
+        if self._line.pop(waiting[1], None):
             waiting[1].cancel()
 
     def _let_in(self) -> None:
         """Give freed places to those who wait, first come first served."""
         while self._line and len(self.queue) - self._lagging < self.capacity:
-            envelope, place, cause = self._line.pop(0)
+            place, (envelope, _, cause) = self._line.popitem(last=False)
             if not place.done():
                 self._append(envelope, cause)
                 place.set_result(None)
@@ -266,7 +266,7 @@ class Inbox:
         self.closed = True
         self.room = 0
         while self._line:
-            envelope, place, _ = self._line.pop(0)
+            place, (envelope, _, _) = self._line.popitem(last=False)
             if not place.done():
                 place.set_exception(
                     Undeliverable(

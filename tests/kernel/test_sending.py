@@ -1,6 +1,9 @@
 """`sender`, which binds a route once, is `send` in every other way."""
 
 import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -171,6 +174,35 @@ async def test_an_owner_asleep_is_woken_also_when_tracing_was_switched_meanwhile
     assert owner.inbox.taken == 1
     owner.inbox.close()
     await taking
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda caller, n: caller.send(Do(n=n), patience=1000),
+        lambda caller, n: caller.ask(Double(n=n), timeout=1000),
+    ],
+    ids=["send", "ask"],
+)
+async def test_a_long_line_costs_each_who_stands_in_it_no_more_than_a_short_one(
+    say: Callable[[Endpoint, int], Awaitable[object]],
+) -> None:
+    """Thousands of nodes may speak to one module at once; medians, for others use this machine, too."""
+
+    async def cost(many: int) -> float:
+        caller, owner, _ = pair(capacity=4)
+        begun = time.process_time()
+        tasks = [asyncio.ensure_future(say(caller, n)) for n in range(many)]
+        await settle()
+        assert owner.inbox.statistics().waiting == many - 4
+        taking = asyncio.create_task(drain(owner))
+        await asyncio.gather(*tasks)
+        owner.inbox.close()
+        assert len(await taking) == many
+        return (time.process_time() - begun) / many
+
+    few, most = zip(*[(await cost(400), await cost(6400)) for _ in range(3)], strict=True)
+    assert statistics.median(most) < 2 * statistics.median(few)
 
 
 @pytest.mark.parametrize("ends", ["emptied", "begun anew"])
