@@ -14,7 +14,7 @@ from modules.demo.cluster import Cluster
 from tests.hosts.running.edge import NEW, OLD
 from tests.hosts.running.forge import Forge
 from tests.hosts.running.machine import wait_until
-from tests.hosts.running.shipped import AGENT, Bare
+from tests.hosts.running.shipped import AGENT, Bare, tools_at_work
 from tests.real.running.build import KUBECTL, build
 from tests.real.running.images import installation_package
 from tests.real.running.registry import Registry
@@ -98,9 +98,10 @@ def test_what_the_papers_tell_to_type_works(host: Bare, cluster: Cluster, regist
     (first,) = blocks("The first job")
     said = typed(host, first)
     assert f"Would upgrade 1 of 1 node selected to {NEW}" in said
-    assert "Job first is Completed: 1 upgraded." in said
+    assert re.search(r"^Job first is Completed after \d+s: 1 upgraded\.$", said, re.MULTILINE)
     assert host.running() == NEW
 
+    wait_until(lambda: not tools_at_work(host), "the tool has ended, too", 60, host.explain)
     typed(host, leave)
     assert not host.machine.path("/usr/local/bin/beehive").exists()
     assert host.machine.path("/etc/beehive/pki/node.pem").exists()

@@ -10,7 +10,7 @@ from modules.demo.cluster import Cluster, running
 from tests.hosts.running.edge import NEW, OLD
 from tests.hosts.running.forge import Forge
 from tests.hosts.running.machine import wait_until
-from tests.hosts.running.shipped import AGENT, TREE, Bare, Onlooker
+from tests.hosts.running.shipped import AGENT, TREE, Bare, Onlooker, tools_at_work
 from tests.real.running.buildah import Buildah
 from tests.real.running.images import installation_package
 from tests.real.running.registry import Registry
@@ -128,6 +128,7 @@ def test_an_installed_host_is_upgraded_by_a_job_and_removing_beehive_leaves_the_
     assert host.running() == NEW
     assert host.starts() == [OLD, NEW]
 
+    wait_until(lambda: not tools_at_work(host), "the tool has ended, too", 60, host.explain)
     kept = sorted(path.name for path in host.layout.backups.iterdir())
     assert OLD in kept
     code, said = host.say_to_shell("/usr/local/lib/beehive/uninstall.sh")
@@ -217,6 +218,7 @@ class RealEdgeCore:
         self._host.machine.run("systemctl", "daemon-reload")
         self._host.machine.run("systemctl", "reload", "edgecore")
         wait_until(self._host.layout.report.exists, "keadm reports", 120, self.log)
+        wait_until(lambda: not self._host.layout.lock.exists(), "keadm ends", 120, self.log)
 
     def log(self) -> str:
         return self._host.machine.say("cat", "/tmp/keadm.log").stdout + self._host.explain()

@@ -69,6 +69,12 @@ class Bare(Edge):
                 if not path.is_dir()}  # fmt: skip
 
 
+def tools_at_work(host: Bare) -> str:
+    """The units of tools that have not ended."""
+    states = "--state=active,activating,deactivating"
+    return host.machine.run("systemctl", "list-units", "--plain", "--no-legend", states, "beehive-tool@*")
+
+
 class Onlooker:
     """Somebody who lists the processes again and again, command lines and environments."""
 
