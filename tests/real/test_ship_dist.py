@@ -218,6 +218,25 @@ def test_what_cannot_work_is_refused_before_anything_is_changed(host: Root, spoi
     assert host.sh("ls /usr/local/lib").stdout == ""
 
 
+def wheels_for(platform: str) -> "subprocess.CompletedProcess[str]":
+    """Asks for each locked package whether its index has a wheel for that platform, by one of the locked digests."""
+    uv, locks = Path(sys.executable).with_name("uv"), ("requirements.lock", "shipping/requirements.lock")
+    command: list[str | Path] = [uv, "pip", "install", "--dry-run", "--target", "/nowhere", "--python-version", "3.11",
+               "--python-platform", platform, "--only-binary", ":all:", "--require-hashes"]  # fmt: skip
+    for lock in locks:
+        command += ["-r", lock]
+    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+
+
+def test_every_locked_package_has_a_wheel_for_arm64() -> None:
+    """As far as that goes without such a machine: nothing was built or run on one."""
+    done = wheels_for("aarch64-manylinux_2_36")
+    assert done.returncode == 0, done.stderr
+    locked = sum((TOP / lock).read_text().count("==") for lock in ("requirements.lock", "shipping/requirements.lock"))
+    assert int(re.findall(r"Would install (\d+) packages", done.stderr)[0]) > locked // 2
+    assert "has no usable wheels" in wheels_for("riscv64-unknown-linux").stderr, "one that lacks wheels is noticed"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
