@@ -85,16 +85,30 @@ def merged(one: Schema, other: Mapping[str, Any]) -> Schema:
     return whole
 
 
-@lru_cache
 def docstrings(kind: type[Struct]) -> dict[str, str]:
     """The docstring under each field, on one line. Raises KeyError, naming the field, when one has none."""
-    tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
-    found = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            found[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    found = explained(kind)
     missing = [one.name for one in msgspec.structs.fields(kind) if one.name not in found]
     if missing:
         raise KeyError(f"{kind.__name__} does not explain {', '.join(missing)}")
     return found
+
+
+@lru_cache
+def explained(kind: type[Struct]) -> dict[str, str]:
+    """The docstring under each field that has one, on one line; an inherited field has its base's."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if issubclass(one, Struct) and one is not Struct:
+            found |= _below_fields(one)
+    return found
+
+
+def _below_fields(kind: type[Struct]) -> dict[str, str]:
+    tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    return {
+        field.target.id: " ".join(str(ast.literal_eval(text.value)).split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr)
+    }

@@ -1,4 +1,4 @@
-"""Papers that are made from the code: docs/metrics.md and docs/reasons.md. `make docs` writes them.
+"""Papers that are made from the code: docs/metrics.md, reasons.md and settings.md. `make docs` writes them.
 
 A test fails when a paper differs from what the code says.
 """
@@ -12,6 +12,8 @@ from beehive.api.reasons import REASONS
 from beehive.figures import COUNTER, HISTOGRAM, Metric
 from beehive.metrics import KERNEL
 from beehive.module import ModuleSpec
+from beehive.runtime import sections
+from modules.console import settings
 
 _METRICS = """\
 # Metrics
@@ -87,7 +89,7 @@ def reasons() -> str:
 
 def papers(registry: Sequence[ModuleSpec]) -> dict[str, str]:
     """File name in docs/ -> its text."""
-    return {"metrics.md": metrics(registry), "reasons.md": reasons()}
+    return {"metrics.md": metrics(registry), "reasons.md": reasons(), "settings.md": settings.paper(sections(registry))}
 
 
 if __name__ == "__main__":

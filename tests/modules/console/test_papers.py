@@ -1,4 +1,4 @@
-"""docs/metrics.md and docs/reasons.md say what the code says; every code and every alert has its paragraph."""
+"""docs/metrics.md, reasons.md and settings.md say what the code says; every code and every alert has its paragraph."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ OF_JOBS = {codes.INVALID, codes.NOTHING_SELECTED}
 """Reasons of a job, not of an entry."""
 
 
-@pytest.mark.parametrize("name", ["metrics.md", "reasons.md"])
+@pytest.mark.parametrize("name", ["metrics.md", "reasons.md", "settings.md"])
 def test_a_paper_is_as_the_code_makes_it(name: str) -> None:
     made = papers(MODULES)[name]
     assert (DOCS / name).read_text(encoding="utf-8") == made, "make docs"
