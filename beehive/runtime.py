@@ -29,8 +29,7 @@ from beehive.supervisor import Supervisor
 from beehive.watchdog import Watchdog
 from beehive.world import World
 
-
-_EDGE_LOOKS_EVERY = 15.0
+_EDGE_LOOKS_EVERY = 60.0
 """Seconds: a small host sleeps, and its loop holds one link; a stall is noticed later there."""
 
 
@@ -55,8 +54,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """`debug`, `info`, `warning` or `error`."""
     blocked_after: Duration = Duration(2)
-    """The event loop stands still for so long: the log says which module holds it, and where. An edge looks only every
-    15s, so that it wakes up rarely."""
+    """The event loop stands still for so long: the log says which module holds it, and where. An edge looks only
+    once a minute, so that it wakes up rarely."""
     admin: AdminConfig = AdminConfig()
 
 

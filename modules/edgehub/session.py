@@ -83,6 +83,7 @@ class Session:
         if self._connection.legacy:
             self._more.set()
             return
+        self._more.set()
         await self._send(wire.to_cloud(body, self._node, self._world.new_id(), self._world.now()))
 
     async def _send(self, data: bytes) -> bool:
@@ -94,12 +95,15 @@ class Session:
         return True
 
     async def _repeat(self, config: Config) -> None:
-        """Everything unacknowledged at once, and again every `repeat` seconds."""
+        """Everything unacknowledged at once, and again every `repeat` seconds; asleep while there is nothing."""
         if self._connection.legacy:
             await self._expand()
         while True:
             for report in self._outbox.all():
                 await self.say(report)
+            self._more.clear()
+            if not len(self._outbox):
+                await self._more.wait()
             await asyncio.sleep(config.repeat)
 
     async def _expand(self) -> None:
