@@ -96,7 +96,7 @@ def _boot() -> str:
 
 def _save(path: str, state: dict[str, Any]) -> None:
     beside = f"{path}.{os.getpid()}.new"
-    with open(beside, "w", encoding="utf-8") as file:  # noqa: PTH123
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # noqa: PTH123
         json.dump(state, file)
         file.flush()
         os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from beehive.errors import Unavailable
 from modules.upgrader.host import keeper
+from modules.upgrader.host.files import Files
 from modules.upgrader.host.names import checked_name
 from modules.upgrader.host.service import Service, Status, Unit
 
@@ -58,13 +59,14 @@ class ProcessServices:
     def start(self, service: Service) -> None:
         if self.status(service).active:
             return
+        files = Files()
         for directory in (self._running, self._logs):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.directory(directory)
         log, spec = self._log(service), self._spec(service)
         _rotate(log)
         state = str(self._state_file(service))
         what = {"argv": service.argv, "log": str(log), "state": state, "restarts": service.restarts}
-        spec.write_bytes(msgspec.json.encode({**what, "no_restart": _ENOUGH}))
+        files.write(spec, msgspec.json.encode({**what, "no_restart": _ENOUGH}), 0o600)
         _keep(service, spec)
 
     def launch(self, service: Service) -> None:
