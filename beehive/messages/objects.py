@@ -85,6 +85,8 @@ class Patched(Struct, frozen=True, gc=False, tag="patched"):
     """It stands in the API server; `object` is it as answered: a NodeUpgradeJob, a Node, or None for other kinds."""
 
     object: NodeUpgradeJob | Node | None = None
+    took: float = 0.0
+    """Seconds that the server took, without what was waited before it was asked (again); 0.0: not measured."""
 
 
 class Stale(Struct, frozen=True, gc=False, tag="stale"):

@@ -21,6 +21,8 @@ class Reply(Struct, frozen=True, gc=False):
     body: bytes = b""
     retry_after: float | None = None
     """Seconds that the server asks us to wait."""
+    took: float = 0.0
+    """Seconds from the request to the end of the answer."""
 
 
 def succeeded(reply: Reply) -> bool:

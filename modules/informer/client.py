@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 import yarl
 
 from beehive.errors import Unavailable
@@ -147,10 +148,10 @@ class Client:
             if grant and grant() <= clock():
                 raise Unavailable("this process does not lead now")
             limits = aiohttp.ClientTimeout(total=max(0.001, end - clock()), sock_connect=_CONNECT)
-            generation = self._connection.generation
+            generation, asked = self._connection.generation, clock()
             response = await self._send(method, path, query or {}, body, kind, limits)
             try:
-                reply = await self._reply(response)
+                reply = msgspec.structs.replace(await self._reply(response), took=clock() - asked)
             finally:
                 response.release()
             if reply.status == 401 and not renewed:

@@ -120,7 +120,7 @@ class Writer(Generic[T]):
         return Missing() if uid and now.metadata.uid != uid else Stale(now)
 
     def _stands(self, reply: Reply) -> Patched:
-        return Patched(self._learn(reply))
+        return Patched(self._learn(reply), reply.took)
 
     def _learn(self, reply: Reply) -> T:
         try:

@@ -11,7 +11,7 @@ from beehive.api.node import Node, is_edge, is_ready, version_of
 from beehive.api.nodeupgradejob import IN_PROGRESS, SUCCESSFUL, JobStatus, NodeEntry, NodeUpgradeJob
 from beehive.figures import Figures
 from beehive.messages.fleet import Heard
-from beehive.messages.objects import RecordEvent
+from beehive.messages.objects import Patched, RecordEvent
 from beehive.messages.tasks import Hello
 from beehive.module import Endpoint
 from beehive.seam import Seam
@@ -124,8 +124,8 @@ class Term:
 
     async def _written(self, desk: JobDesk, note: StatusWritten | JobWritten) -> None:
         lost: list[JobDesk] = []
-        if isinstance(note, StatusWritten):
-            desk.bucket.wrote(note.took)
+        if isinstance(note, StatusWritten) and isinstance(note.answer, Patched):  # what failed tells no pace
+            desk.bucket.wrote(note.answer.took or note.took)
         written = self._writing.answered(desk, note.answer, lost.append)
         if written is not None and isinstance(note, StatusWritten):
             await self._follow(written)

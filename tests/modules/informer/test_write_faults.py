@@ -74,6 +74,17 @@ async def test_what_becomes_of_a_write(
         assert isinstance(again, Patched)
 
 
+async def test_waiting_for_a_busy_server_is_not_time_that_the_server_takes(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    async with leading(place) as peers:
+        proxy.fail(calls("PATCH", NODES), refuses(429, "TooManyRequests", "later", retry_after="1"), times=2)
+        begun = asyncio.get_running_loop().time()
+        answer = await peers.ask(cordon(node))
+        took = asyncio.get_running_loop().time() - begun
+    assert isinstance(answer, Patched)
+    assert 0 < answer.took < 1.5 < took
+
+
 async def test_a_busy_server_is_asked_again_when_it_said(place: Place, proxy: Proxy) -> None:
     node = await place.node()
     clock = asyncio.get_running_loop().time

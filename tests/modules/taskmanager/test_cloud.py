@@ -12,7 +12,7 @@ from beehive.messages.tasks import Hello, StartTask
 from beehive.world import World
 from modules.taskmanager.job.phases import next_status
 from tests.fakes.jobs import NEW, OLD, a_report, phases, rolled_back, success
-from tests.modules.taskmanager.cluster import Cluster
+from tests.modules.taskmanager.cluster import Cluster, away
 
 pytestmark = pytest.mark.virtual_time
 MINE: dict[str, Any] = {"uid": "uid-of-north"}
@@ -169,6 +169,26 @@ async def test_writes_of_a_job_are_paced(world: World) -> None:
         await cluster.until(lambda: "a#1.100" in cluster.seen(), "the last is acknowledged")
         assert cluster.writes() - before <= 3 + (world.now() - begin) + 1
         assert len(cluster.seen()) == 100, "every one is acknowledged"
+
+
+async def test_writes_that_hung_while_the_server_was_away_do_not_slow_the_job_down_afterwards(world: World) -> None:
+    """Three times 20 s: as a pace of a tenth of the time that would be minutes."""
+    cluster = Cluster(world, "a")
+    cluster.connect("a")
+
+    async def hang(_: object) -> object:
+        await asyncio.sleep(20)
+        return away(None)
+
+    async with cluster.planner():
+        cluster.apply("a", timeout_seconds=3600)
+        await cluster.until(cluster.started, "it is told")
+        cluster.tampers = lambda request: hang(request) if isinstance(request, PatchJobStatus) else None
+        for revision in range(1, 7):
+            await cluster.say("a", a_report(revision, **MINE))
+            await asyncio.sleep(20)
+        cluster.tampers = None
+        await cluster.until(lambda: "a#1.6" in cluster.seen(), "it stands soon", limit=55)
 
 
 async def test_lease_is_what_is_left_and_is_renewed(world: World) -> None:
