@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,10 +75,8 @@ async def test_after_an_upgrade_nothing_of_ours_is_open_to_others(edge: Make, op
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_name_becomes_a_path(name: str) -> None:
     layout = Layout(Config(root="/nonexistent"))
-    for make in (checked_name, layout.record, layout.request, layout.saved_database):
-        with pytest.raises(Refused):
-            make(name)
-    for make in (checked_version, layout.backup, layout.upgrade, layout.artefact):
+    makers: list[Callable[[str], object]] = [checked_name, layout.record, layout.request, layout.saved_database]
+    for make in [*makers, checked_version, layout.backup, layout.upgrade, layout.artefact]:
         with pytest.raises(Refused):
             make(name)
     for key in (attempt_key, unit_key):
