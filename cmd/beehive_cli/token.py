@@ -9,6 +9,7 @@ import click
 from beehive.config import Duration, load
 from beehive.runtime import sections
 from beehive.world import World, rfc3339
+from beehive_cli.job_options import show
 from beehive_cli.serve import read
 from modules.console.tokens import Desk, open_desk
 from modules.registry import MODULES
@@ -56,11 +57,17 @@ def create(file: str | None, node: str, uses: int, ttl: float) -> None:
 
 @token.command("list")
 @on_cluster
-def list_(file: str | None) -> None:
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="For programs.")
+def list_(file: str | None, output: str | None) -> None:
     """List the tokens that are known, without the tokens themselves."""
     known = at_the_desk(file, lambda desk: desk.all())
+    if output:
+        told = [{"id": one.id, "node": one.node, "used": len(one.used), "uses": one.uses,
+                 "expires": rfc3339(one.expires)} for one in known]  # fmt: skip
+        show(told, output)
+        return
     if not known:
-        click.echo("No tokens. Make one: beehive token create")
+        click.echo("No tokens. Make one: beehive token create", err=True)
         return
     click.echo(f"{'ID':<36}  {'NODE':<20}  {'USED':<6}  EXPIRES")
     for one in known:

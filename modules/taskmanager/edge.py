@@ -127,8 +127,9 @@ def _tell(before: Record, decision: Decision) -> None:
     """Log what an operator would act on: beginnings and ends."""
     old, new = before.attempt, decision.record.attempt
     if new is not None and (old is None or not old.is_of(new.uid, new.attempt)):
-        _log.info("upgrade begun: job=%s attempt=%d version=%s", new.job, new.attempt, new.spec.version)
+        _log.info("upgrade begun", extra={"job": new.job, "attempt": new.attempt, "version": new.spec.version})
     for effect in decision.effects:
         word = effect.body if isinstance(effect, Say) else None
         if old is not None and new is None and isinstance(word, TaskReport) and word.final and word.uid == old.uid:
-            _log.info("upgrade ended: job=%s attempt=%d %s %s", word.job, word.attempt, word.code or "ok", word.reason)
+            about = {"job": word.job, "attempt": word.attempt, "code": word.code, "reason": word.reason}
+            _log.info("upgrade ended", extra={key: value for key, value in about.items() if value != ""})

@@ -98,6 +98,7 @@ def test_a_revoked_token_is_refused_within_two_seconds(operator: Operator) -> No
     assert operator.joins("op-a", text).returncode == 0
     token_id = next(line.split()[0] for line in operator.does("token", "list").splitlines() if "1/any" in line)
     assert text.split(".")[2] not in operator.does("token", "list")
+    assert token_id in {one["id"] for one in json.loads(operator.does("token", "list", "-o", "json"))}
     operator.does("token", "revoke", token_id)
     began = time.monotonic()
     headers = {"Authorization": "Bearer " + text.partition(".")[2], "NodeName": "op-b"}

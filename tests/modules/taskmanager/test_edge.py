@@ -13,6 +13,7 @@ from beehive.api.nodeupgradejob import BACK_UP, CHECK, UPGRADE
 from beehive.config import Duration
 from beehive.errors import PeerFailed
 from beehive.journal import Journal
+from beehive.log import TextFormatter
 from beehive.message import Message
 from beehive.messages.host import Evidence, Inspect, RunStep, StopStep, WatchStep
 from beehive.messages.tasks import Hello, ReportSeen, TaskReport
@@ -276,10 +277,10 @@ async def test_it_begins_and_ends_in_the_log(
         peers.publish(done(CHECK, ok=False, reason="disk: 1.2 GB free"))
         while not (await report(peers)).final:
             pass
-    told = [one.getMessage() for one in caplog.records if one.name.startswith("modules.taskmanager")]
-    assert told == [
-        "upgrade begun: job=job-u1 attempt=1 version=v1.23.0",
-        "upgrade ended: job=job-u1 attempt=1 CheckFailed disk: 1.2 GB free",
+    lines = [TextFormatter().format(one) for one in caplog.records if one.name.startswith("modules.taskmanager")]
+    assert [" ".join(line.split()[2:]) for line in lines] == [
+        "taskmanager upgrade begun job=job-u1 attempt=1 version=v1.23.0",
+        'taskmanager upgrade ended job=job-u1 attempt=1 code=CheckFailed reason="disk: 1.2 GB free"',
     ]
 
 
