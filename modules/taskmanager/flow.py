@@ -143,7 +143,7 @@ def _swapped(record: Record, attempt: Attempt, done: StepDone, now: Moment, poli
         return _rolled_back(record, attempt, done, now)
     if done.ok and same(done.to_version or target, target):
         attempt = _replace(attempt, results=tuple(one for one in attempt.results if one.action != UPGRADE))
-        attempt = with_result(attempt, UPGRADE, True, "", now)
+        attempt = with_result(attempt, UPGRADE, True, done.reason, now)
         return end(record, _replace(attempt, to_version=target), "", "")
     if attempt.step == ROLL_BACK:
         return Decision(record)  # a late word of the upgrade that is being undone

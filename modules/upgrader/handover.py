@@ -14,7 +14,7 @@ from modules.upgrader.host.lock import Busy, Holder, who_holds
 from modules.upgrader.host.names import attempt_key, checked_version
 from modules.upgrader.host.service import Status, ended
 from modules.upgrader.sentences import with_last_words
-from modules.upgrader.tool.orders import last_backup
+from modules.upgrader.tool.orders import how_to_mend, last_backup
 from modules.upgrader.tool.record import Record, load_record
 from modules.upgrader.tool.request import Request, settings_of, write_request
 from modules.upgrader.tool.verdict import ROLLBACK_FAILED, ROLLED_BACK, with_mend
@@ -208,9 +208,12 @@ class Handover:
         reason = with_last_words(f"the tool {how}", log)
         if record is None and self._is_good(None):
             return Verdict("RollBack", True, ROLLED_BACK, reason, installed, installed)
-        before, backup = (record.order.from_version, record.order.backup) if record else ("", "")
-        explained = with_mend(reason, installed, self._host.running_or_none(), backup)
-        return Verdict("RollBack", False, ROLLBACK_FAILED, explained, before, installed)
+        # What is begun is brought to its end; whatever else a person does would do that first.
+        mend = "keadm recover edge" if record else how_to_mend(self._host, "")
+        explained = with_mend(reason, installed, self._host.running_or_none(), mend)
+        return Verdict(
+            "RollBack", False, ROLLBACK_FAILED, explained, record.order.from_version if record else "", installed
+        )
 
     async def _status(self) -> Status:
         return await anyio.to_thread.run_sync(self._host.services.status, self._unit)

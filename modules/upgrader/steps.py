@@ -8,6 +8,7 @@ from typing import TypeAlias
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from beehive.api.nodeupgradejob import BACK_UP, CHECK, ROLL_BACK, UPGRADE, WAITING_CONFIRMATION
 from beehive.errors import Refused, Unavailable
@@ -186,7 +187,11 @@ class Steps:
     # ---- Upgrade, RollBack ----------------------------------------------------------------------------------------
 
     async def _upgrade(self, task: Task) -> Outcome:
-        return _of_verdict(UPGRADE, await Handover(self._host, task, self._now).upgrade())
+        outcome = _of_verdict(UPGRADE, await Handover(self._host, task, self._now).upgrade())
+        record = evidence.record_of(self._host, task.uid, task.attempt)
+        if not (outcome.ok and record and record.down):
+            return outcome
+        return replace(outcome, reason=f"{self._host.service.name} was down for {record.down:.1f} s")
 
     async def _roll_back(self, task: Task) -> Outcome:
         return _of_verdict(ROLL_BACK, await Handover(self._host, task, self._now).roll_back())

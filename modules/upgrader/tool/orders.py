@@ -9,6 +9,7 @@ from modules.upgrader.host.layout import MANIFEST
 from modules.upgrader.host.names import attempt_key
 from modules.upgrader.tool.record import Order, load_record
 from modules.upgrader.tool.request import Request
+from modules.upgrader.tool.verdict import rollback_to
 
 
 def by_request(host: Host, request: Request) -> Order:
@@ -61,6 +62,14 @@ def rollback(host: Host, uid: str, from_version: str, backup: str, *, job: str =
         new_digest=host.program.digest(),
         backup=backup,
     )
+
+
+def how_to_mend(host: Host, backup: str) -> str:
+    """What a person types after a rollback that failed: the backup that should be there, another, or an image again."""
+    whole = [version for _, version, _ in _backups(host)]
+    if not backup or backup in whole:
+        return rollback_to(backup)
+    return rollback_to(whole[-1]) if whole else f"keadm upgrade edge --toVersion {backup}"
 
 
 def is_as_saved(host: Host, installed: str) -> bool:

@@ -17,6 +17,7 @@ from modules.upgrader.host.service import Status
 from modules.upgrader.host.units import is_current, restore_unit
 from modules.upgrader.sentences import reason as sentence
 from modules.upgrader.tool.announcing import announced
+from modules.upgrader.tool.orders import how_to_mend
 from modules.upgrader.tool.phases import BEFORE_SWAP, ENDS, UNDO, Found, Phase, Standing, after, resume
 from modules.upgrader.tool.providers import is_ours, replace_program
 from modules.upgrader.tool.record import Record, save_record
@@ -140,7 +141,8 @@ class Tool:
             self.save()
 
     def _end(self) -> Verdict:
-        verdict = verdict_of(self.record, self.host.installed_or_none(), self.host.running_or_none())
+        mend = how_to_mend(self.host, self.record.order.backup) if self.record.phase is Phase.ROLLBACK_FAILED else ""
+        verdict = verdict_of(self.record, self.host.installed_or_none(), self.host.running_or_none(), mend)
         self.record = replace(self.record, verdict=verdict)
         for last in range(_SAVE_TRIES, 0, -1):
             try:

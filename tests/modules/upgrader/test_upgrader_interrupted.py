@@ -93,7 +93,7 @@ async def test_a_tool_that_cannot_even_roll_back_is_told_with_what_to_type(edge:
         ended = await peers.heard(StepDone, 60)
     assert (ended.ok, ended.code) == (False, "RollbackFailed")
     assert "the tool exited with code 1" in ended.reason
-    assert ended.reason.endswith(f"on disk: {OLD}; mend it: keadm rollback edge --historical-version {OLD}")
+    assert ended.reason.endswith(f"runs: {OLD}; on disk: {OLD}; mend it: keadm recover edge")
     undone = [msgspec.json.decode(line)["undo"] for line in asked.read_text().splitlines()]
     assert undone == [False] * 3 + [True] * 3
 
