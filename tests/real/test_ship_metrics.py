@@ -1,8 +1,11 @@
 """What an operator watches: scraped by a real Prometheus while hosts are upgraded, documented, drawn, and each alert
 played by promtool."""
 
+import contextlib
 import json
 import re
+import socket
+import ssl
 import subprocess
 import urllib.parse
 import urllib.request
@@ -147,6 +150,27 @@ def test_the_numbers_are_what_happened(prometheus: Prometheus) -> None:
     assert value("beehive_edge_connected") == 1
     assert value("beehive_edge_reports_pending") == 0
     assert value('count(beehive_build_info{job="beehive",version!="unknown"})') == 1
+
+
+def test_who_is_turned_away_is_counted_by_reason(prometheus: Prometheus, stage: Stage) -> None:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    address = ("127.0.0.1", stage.cluster.cloud.websocket_port)
+
+    def knock(reason: str, greeting: bytes = b"") -> float:
+        with socket.create_connection(address, timeout=10) as plain, contextlib.suppress(OSError):
+            if greeting:
+                plain.sendall(greeting)
+                plain.recv(100)
+            else:
+                with trusting.wrap_socket(plain) as secure:
+                    secure.recv(100)
+        return prometheus.value(f'beehive_handshakes_refused_total{{reason="{reason}"}}')
+
+    assert prometheus.value("sum(beehive_handshakes_refused_total)") == 0
+    wait_until(lambda: knock("no_certificate") > 0, 30, "somebody without a certificate is counted")
+    wait_until(lambda: knock("other", b"GET / HTTP/1.1\r\n\r\n") > 0, 30, "somebody without TLS is counted")
+    assert prometheus.value('beehive_connected_nodes{peer="beehive"}') == 2
 
 
 def test_prometheus_takes_the_rules_and_finds_no_fault_in_them(prometheus: Prometheus) -> None:
