@@ -17,6 +17,9 @@ class Module(Protocol):
 
     `run` must call `endpoint.ready()` once it can do its work, before its first ask, and returns when the endpoint's
     messages end. It is made anew for every restart, so the constructor holds no history.
+
+    What operators see of it, each where it has one: `figures` (`beehive.figures`), `counters: dict[str, int]`, and
+    `warning`, a sentence for `/readyz?verbose` about something that is wrong although it can work.
     """
 
     @property
