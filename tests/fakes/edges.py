@@ -47,6 +47,8 @@ class Settings(Struct, frozen=True):
     """Seconds that an upgrade takes."""
     failing: tuple[str, ...] = ()
     repeat: float = 1.0
+    dead_after: float = 0.0
+    """Seconds without an answer to a ping after which a cloud is taken as gone, as edgehub does; 0: never."""
     records: str = ""
     """Where what the hosts saw is written."""
 
@@ -61,6 +63,8 @@ class Seen(Struct, frozen=True):
     uid: str
     attempt: int
     server: str
+    digests: dict[str, str] | None = None
+    """The pins of a StartTask."""
 
 
 class Records(Struct):
@@ -71,6 +75,10 @@ class Records(Struct):
     """Node, uid and attempt of each upgrade that really began."""
     unseen: int = 0
     """Last words that nobody has acknowledged."""
+    ended: dict[str, float] = {}
+    """Node -> when its last upgrade ended, by `time.monotonic()`."""
+    acknowledged: dict[str, float] = {}
+    """Node -> when its last word was acknowledged first."""
 
     def ran(self) -> dict[str, int]:
         """Node -> how many upgrades it began."""
@@ -161,6 +169,9 @@ class Edges:
                 for key in list(self._unseen.get(node, ())):
                     await self._say(node, self._said[key])
                 await asyncio.sleep(self.settings.repeat)
+                if self.settings.dead_after and not await link.alive(self.settings.dead_after):
+                    link.cut()
+                    return
 
     async def _say(self, node: str, report: TaskReport) -> None:
         with contextlib.suppress(Unavailable):
@@ -175,7 +186,10 @@ class Edges:
         if isinstance(body, ReportSeen):
             if key in self._said and body.revision >= self._said[key].revision:
                 self._unseen.get(node, set()).discard(key)
+                self.records.acknowledged.setdefault(node, seen.at)
             return
+        if isinstance(body, StartTask):
+            seen = msgspec.structs.replace(seen, digests=body.spec.digests)
         self.records.orders.append(seen)
         if isinstance(body, StartTask):
             self._start(key, body)
@@ -198,6 +212,7 @@ class Edges:
     async def _work(self, key: tuple[str, str, int], order: StartTask) -> None:
         await asyncio.sleep(self.settings.work)
         node, uid, attempt = key
+        self.records.ended[node] = time.monotonic()
         make: Callable[..., TaskReport] = rolled_back if node in self.settings.failing else success
         self._said[key] = make(4, job=order.job, uid=uid, attempt=attempt)
         self._unseen.setdefault(node, set()).add(key)
