@@ -80,6 +80,10 @@ class RecordingFiles(Files):
         super().adopt(path, like)
         self._mode[self._number(path)] = mode_of(path)
 
+    def give(self, path: Path, user: int, group: int, mode: int) -> None:
+        super().give(path, user, group, mode)
+        self._mode[self._number(path)] = mode_of(path)
+
     def remove(self, path: Path) -> None:
         there = path.exists() or path.is_symlink()
         super().remove(path)
