@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from hypothesis import settings
@@ -127,6 +128,24 @@ class Talk(RuleBasedStateMachine):
     def take(self, many: int) -> None:
         async def some() -> None:
             self._take(many)
+
+        self.run(some())
+        self.settle()
+
+    @rule(many=st.integers(1, 4))
+    def take_one_by_one(self, many: int) -> None:
+        """As a module does, which is given up in the middle of its work now and then."""
+
+        async def some() -> None:
+            messages = self.owner.messages()
+            assert isinstance(messages, AsyncGenerator)
+            try:
+                for _ in range(many):
+                    self._check(await asyncio.wait_for(anext(messages), 0.001))
+            except (TimeoutError, StopAsyncIteration):
+                assert not self.owner.inbox.queue
+            finally:
+                await messages.aclose()
 
         self.run(some())
         self.settle()

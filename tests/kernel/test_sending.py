@@ -100,6 +100,18 @@ async def test_a_batch_leaves_out_questions_that_nobody_asks_any_more_and_gives_
     assert (owner.inbox.stale, owner.inbox.taken, owner.inbox.gone) == (1, 2, 3)
 
 
+async def test_nothing_is_in_hand_while_a_module_waits_for_messages() -> None:
+    """What it does between two messages, an alarm or an end, was not caused by the last one, nor spoils it."""
+    caller, owner, _ = pair()
+    taking = asyncio.create_task(drain(owner))
+    assert await caller.ask(Double(n=1)) == 2
+    await settle()
+    assert in_hand(owner) is None
+    assert owner.inbox.drop_in_hand("on purpose") is None
+    owner.inbox.close()
+    await taking
+
+
 def in_hand(endpoint: Endpoint) -> object:
     return endpoint.inbox.in_hand and endpoint.inbox.in_hand.body
 
