@@ -15,9 +15,13 @@ from beehive.config import Duration
 from beehive.journal import Journal
 from beehive.message import Command
 from beehive.messages.tasks import CancelTask, Hello, ReportSeen, SendSnapshot, StartTask, TaskReport, TaskSpec
-from beehive.messages.uplink import CloudReached, Say
+from beehive.messages.uplink import CloudReached, Link, LinkState, Say
 from beehive.module import Endpoint, Module
 from beehive.world import World
+from modules.control.client import asked
+from modules.control.config import Config as ControlConfig
+from modules.control.module import Control
+from modules.control.requests import Answer, Decide, Question, Status
 from modules.taskmanager.config import EdgeConfig
 from modules.taskmanager.edge import EdgeTaskManager
 from modules.upgrader.host import keeper
@@ -32,7 +36,7 @@ CRASHING = program(NEW, suits="9")
 class Cloud:
     """The uplink's place: keeps what is said, says what the test wants."""
 
-    accepts = (Say,)
+    accepts = (Say, LinkState)
     sends = (StartTask, CancelTask, SendSnapshot, ReportSeen, CloudReached)
     asks = ()
 
@@ -46,7 +50,9 @@ class Cloud:
         self._endpoint = endpoint
         endpoint.ready()
         async for envelope in endpoint.messages():
-            if isinstance(envelope.body.body, Hello):
+            if isinstance(envelope.body, LinkState):
+                endpoint.reply(envelope, Link(True, 0.0, "wss://cloud.example:10000", 0))
+            elif isinstance(envelope.body.body, Hello):
                 self.hellos += 1
             else:
                 self.reports.append(envelope.body.body)
@@ -86,6 +92,7 @@ async def agent(host: EdgeHost) -> AsyncIterator[tuple[Cloud, Side]]:
         "upgrader": Upgrader(host.config, world),
         "taskmanager": EdgeTaskManager(EdgeConfig(), world, Journal(host.root / "agent" / "journal")),
         "edgehub": cloud,
+        "control": Control(ControlConfig(), host.root / "control.sock"),
     }
     side = Side("edge", modules, world, None)
     await side.start()
@@ -190,6 +197,60 @@ async def test_a_cancel_while_the_owner_is_asked_gives_the_attempt_back_and_it_c
         assert word.code == ""
         assert word.revision > free.revision
     assert host.runs() == NEW
+
+
+async def ask(host: EdgeHost, question: Question) -> Answer:
+    """As the owner's command does."""
+    return await anyio.to_thread.run_sync(asked, host.root / "control.sock", question)
+
+
+async def test_the_owner_sees_what_waits_and_says_yes_on_the_socket_also_after_a_restart(host: EdgeHost) -> None:
+    host.offer(program(NEW))
+    async with agent(host) as (cloud, _):
+        await cloud.say(order(require_confirmation=True))
+        await cloud.until(code="WaitingConfirmation")
+    async with agent(host) as (cloud, _):
+        await cloud.until(code="WaitingConfirmation")
+        seen = await ask(host, Status())
+        assert seen.node
+        assert seen.node.waiting
+        assert (seen.node.waiting.job, seen.node.waiting.version, seen.node.version) == ("north", NEW, OLD)
+        assert seen.attempts
+        assert seen.attempts.in_hand
+        assert 3500 < seen.attempts.in_hand.owner_left <= 3600
+        wrong = await ask(host, Decide(confirmed=True, job="south"))
+        assert wrong.problem == "job south does not wait here; job north does"
+        assert host.starts() == [OLD]
+        assert (await ask(host, Decide(confirmed=True, job="north"))).problem == ""
+        assert (await cloud.until(final=True)).code == ""
+        after = await ask(host, Status())
+        assert after.node
+        assert after.node.last
+        assert (after.node.last.result, after.node.last.to_version, after.node.waiting) == (
+            "upgrade_success",
+            NEW,
+            None,
+        )
+        assert (await ask(host, Decide(confirmed=False))).problem == "there are no valid upgrade tasks to execute"
+    assert host.runs() == NEW
+
+
+async def test_the_owners_no_is_final_whatever_is_said_and_restarted_after_it(host: EdgeHost) -> None:
+    host.offer(program(NEW))
+    async with agent(host) as (cloud, _):
+        await cloud.say(order(require_confirmation=True))
+        await cloud.until(code="WaitingConfirmation")
+        assert (await ask(host, Decide(confirmed=False, reason="the shift has begun"))).problem == ""
+        word = await cloud.until(final=True)
+        assert (word.code, word.reason) == ("Rejected", "the shift has begun")
+    async with agent(host) as (cloud, _):
+        await cloud.say(order(require_confirmation=True))
+        assert await cloud.until(final=True) == word
+        assert (await ask(host, Decide(confirmed=True))).problem == "there are no valid upgrade tasks to execute"
+        await cloud.say(order(attempt=2, require_confirmation=True))
+        await cloud.until(attempt=2, code="WaitingConfirmation")
+        assert sorted(path.name for path in host.layout.owner.iterdir()) == ["waiting.json"], "old words are forgotten"
+    assert host.starts() == [OLD]
 
 
 async def test_without_leave_nothing_is_swapped(host: EdgeHost) -> None:
