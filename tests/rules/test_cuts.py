@@ -1,6 +1,7 @@
 """Promise 1 by enumeration: every state of the disk that a power cut may leave, during an upgrade, a rollback, and the
 recovery from such a cut; each is recovered from, as the host's boot does it, and looked at."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -18,7 +19,7 @@ from modules.upgrader.host.backup import make_backup
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.lock import Holder, held
-from modules.upgrader.tool import orders, recovery
+from modules.upgrader.tool import diary, orders, recovery
 from modules.upgrader.tool.attempts import conclude, settle
 from modules.upgrader.tool.record import Order, Record, load_record, open_records, untold_records
 from modules.upgrader.tool.work import Tool
@@ -72,6 +73,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
     """What a cut takes is decided by the recorder; the boot unit finds the same host."""
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(recovery, "_host_of", lambda host, _record: host)
+    monkeypatch.setattr(diary, "kept", lambda _: contextlib.nullcontext())  # a log is nothing that anybody goes by
     caplog.set_level("CRITICAL", logger="beehive.tool")
 
 

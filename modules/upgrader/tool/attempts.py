@@ -1,12 +1,14 @@
 """Attempts from their orders to their verdicts; whoever calls this holds the host's lock."""
 
 import contextlib
+import logging
 
 from msgspec.structs import replace
 
 from beehive.messages.host import Verdict
 from modules.upgrader.host.host import Host
 from modules.upgrader.host.names import attempt_key
+from modules.upgrader.tool import diary
 from modules.upgrader.tool.announcing import is_announced
 from modules.upgrader.tool.outdated import forget_outdated
 from modules.upgrader.tool.record import (
@@ -21,6 +23,7 @@ from modules.upgrader.tool.record import (
 from modules.upgrader.tool.report import of_verdict, write_report
 from modules.upgrader.tool.work import Tool
 
+_log = logging.getLogger("beehive.tool")
 KEPT = 20
 """Records of attempts that have ended."""
 
@@ -41,7 +44,10 @@ def carry_out(host: Host, order: Order, *, undo: bool = False) -> Verdict:
 
 def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
     """Run it, then tell EdgeCore's way: the report file, once (EdgeCore takes it away when it has read it)."""
-    verdict = tool.run(undo=undo)
+    with diary.kept(host):
+        _log.info("%s begins: %s", tool.key, _what(tool.record.order))
+        verdict = tool.run(undo=undo)
+        _log.info("%s ends: %s", tool.key, _how(verdict))
     if not tool.record.told:
         said = of_verdict(tool.record.order, verdict)
         if not is_announced(tool.record, said):
@@ -54,3 +60,14 @@ def conclude(host: Host, tool: Tool, *, undo: bool = False) -> Verdict:
     prune_records(host.files, host.layout, KEPT)
     forget_outdated(host, tool.record.order)
     return verdict
+
+
+def _what(order: Order) -> str:
+    whose = f"job {order.job}, attempt {order.attempt}" if order.job else "by hand"
+    return f"{order.event} {order.from_version} -> {order.to_version}, {whose}"
+
+
+def _how(verdict: Verdict) -> str:
+    if verdict.step == "Upgrade":
+        return f"{verdict.to_version} runs"
+    return f"{'rolled back' if verdict.ok else 'not rolled back'}: {verdict.reason or verdict.to_version}"
