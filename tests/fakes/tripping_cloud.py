@@ -17,5 +17,5 @@ def _trips(job: NodeUpgradeJob, scene: Scene) -> JobStatus:
 
 
 if __name__ == "__main__":
-    rounds.next_status = _trips
+    vars(rounds)["next_status"] = _trips
     main()

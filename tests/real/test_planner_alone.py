@@ -190,7 +190,7 @@ class TokenRegistry:
         chain = [base64.b64encode(self._leaf.public_bytes(Encoding.DER)).decode()]
         now = int(time.time())
         access = [{"type": "repository", "name": repository, "actions": ["pull"]}]
-        claims = {"iss": "test", "aud": "pack", "sub": "cloud", "jti": "1", "access": access}
+        claims: dict[str, Any] = {"iss": "test", "aud": "pack", "sub": "cloud", "jti": "1", "access": access}
         claims |= {"nbf": now - 10, "iat": now - 10, "exp": now + 600}
         algorithm = "RS256" if "RSA" in type(self._key).__name__ else "ES256"
         return jwt.encode(claims, self._key, algorithm, {"x5c": chain})  # type: ignore[arg-type]
@@ -201,6 +201,10 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenRegistry]:
     made = TokenRegistry(tmp_path_factory.mktemp("token-registry"))
     yield made
     made.registry.remove()
+
+
+def wait_until_refused(field: Field, job: str) -> None:
+    field.wait(lambda: field.status(job).get("phase") == "Failure", f"{job} is refused")
 
 
 def test_digests_come_from_a_real_registry_and_neither_host_nor_token_goes_on(
@@ -226,7 +230,7 @@ def test_digests_come_from_a_real_registry_and_neither_host_nor_token_goes_on(
         status = field.wait_for_end("north")
         for name, (spec, sentence) in bad.items():
             field.apply_job(name, NODES[2:4], **spec)
-            field.wait(lambda name=name: field.status(name).get("phase") == "Failure", f"{name} is refused")
+            wait_until_refused(field, name)
             assert sentence in condition(field, name, "Accepted")["message"], name
         saw = edges.saw()
     expected = dict.fromkeys(("amd64", "arm64"), tokens.digest)
