@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -161,9 +160,6 @@ def run(arguments: Sequence[str]) -> int:
             if isinstance(error, RuntimeFailed)
             else EXIT_FAILED
         )
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - who reads has gone: say nothing
-        return EXIT_FAILED
     except OSError as error:
         click.echo(f"{error.filename or 'This machine'}: {error.strerror}.", err=True)
         return EXIT_RUNTIME

@@ -5,7 +5,7 @@ import pytest
 from beehive.messages.objects import Denied, PatchJobStatus
 from beehive.world import World
 from modules.taskmanager import figures
-from tests.fakes.jobs import START, result, rolled_back, success
+from tests.fakes.jobs import START, a_report, result, rolled_back, success
 from tests.modules.taskmanager.cluster import Cluster, away
 
 pytestmark = pytest.mark.virtual_time
@@ -32,6 +32,10 @@ async def test_steps_are_observed_once_for_each_attempt_that_ended(world: World)
         cluster.connect("a", "b")
         cluster.apply("a", "b", concurrency=2, failure_tolerate="100%")
         await cluster.until(lambda: len(cluster.started()) == 2, "both are told")
+        await cluster.say(
+            "a", a_report(2, uid="uid-of-north", action="Upgrade", results=(result("Check"), result("BackUp")))
+        )
+        await cluster.until(lambda: cluster.entry("a").revision == 2, "a word on the way is written")
         await cluster.say("a", success(uid="uid-of-north"))
         await cluster.say("a", success(uid="uid-of-north"))
         await cluster.say("b", rolled_back(uid="uid-of-north"))

@@ -66,3 +66,19 @@ async def test_a_failure_is_a_warning_with_the_reason_that_the_status_has(
     assert f'job=north node=a attempt=1 code=RolledBack reason="{reason}"' in text
     told = msgspec.json.decode(beehive_log.JsonFormatter().format(failed))
     assert (told["level"], told["module"], told["node"], told["reason"]) == ("warning", "taskmanager", "a", reason)
+
+
+async def test_nodes_that_have_nothing_to_do_are_counted_and_not_listed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster(world, "a")
+    async with cluster.planner():
+        cluster.connect("a")
+        cluster.apply("a", *(f"nowhere-{number}" for number in range(50)), failure_tolerate="100%")
+        await cluster.until(lambda: len(cluster.started()) == 1, "it is told")
+        await cluster.say("a", success(uid="uid-of-north"))
+        await cluster.until(lambda: cluster.status().phase == "Completed", "it ends")
+    told = [record.message for record in caplog.records]
+    assert told == ["job began", "node dispatched", "node upgraded", "job ended"]
+    assert getattr(caplog.records[-1], "failed", None) == 50
