@@ -2,7 +2,8 @@
 
 `beehive` is the whole of it; `cloudcore` means `beehive --mode cloud`, `edgecore` means `beehive --mode edge`, and
 `keadm` is the tool that changes a host. As `kubectl-beehive` and `kubectl-nuj` it is a plugin of kubectl: `kubectl nuj`
-means `beehive job`. Argument parsing and exit codes, no logic.
+means `beehive job`; as `kubectl_complete-nuj` it is what kubectl asks at TAB. Argument parsing and exit codes, no
+logic.
 """
 
 import sys
@@ -22,6 +23,10 @@ def main() -> None:
     mode = {"cloudcore": "cloud", "edgecore": "edge"}.get(name)
     if mode:
         arguments = ["--mode", mode, *arguments]
+    if name.startswith("kubectl_complete-"):
+        from beehive_cli.completing import kubectl  # noqa: PLC0415
+
+        sys.exit(kubectl(name, arguments))
     if name == "kubectl-nuj":
         arguments = ["job", *arguments]
     from beehive_cli.root import run  # noqa: PLC0415

@@ -26,7 +26,7 @@ class Person:
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self.server, self._folder = server, folder
         self._folder.mkdir(exist_ok=True)
-        for name in ("kubectl-nuj", "kubectl-beehive"):
+        for name in ("kubectl-nuj", "kubectl-beehive", "kubectl_complete-nuj", "kubectl_complete-beehive"):
             (folder / name).symlink_to(BEEHIVE)
 
     def types(self, *words: str | Path, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -99,6 +99,20 @@ def test_kubectl_finds_the_plugins(person: Person) -> None:
     assert person.types(KUBECTL.path(), "beehive", "job", "list").returncode == 0
     known = person.types(KUBECTL.path(), "plugin", "list").stdout
     assert {"kubectl-nuj", "kubectl-beehive"} <= {Path(line).name for line in known.splitlines()}
+
+
+def test_kubectl_completes_the_plugins_words_and_the_names_of_jobs(person: Person) -> None:
+    def completed(*words: str) -> list[str]:
+        done = person.types(KUBECTL.path(), "__complete", *words)
+        assert done.returncode == 0, done.stderr
+        return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+    for name in ("north", "south"):
+        assert person.job("create", name, "--version", "v1.23.0", "--nodes", "a", "--yes").returncode == 0
+    assert completed("nuj", "des") == ["describe", ":4"]
+    assert completed("nuj", "describe", "nor") == ["north", ":4"]
+    assert completed("nuj", "watch", "") == ["north", "south", ":4"]
+    assert completed("beehive", "job", "ab") == ["abort", ":4"]
 
 
 def test_what_the_server_refuses_is_one_sentence(person: Person) -> None:
