@@ -46,6 +46,10 @@ class Settings(Struct, frozen=True):
     work: float = 0.1
     """Seconds that an upgrade takes."""
     failing: tuple[str, ...] = ()
+    words: dict[str, tuple[str, str, str]] = {}
+    """Node -> code, reason and version of its last word, where it is neither success nor rolled back."""
+    silent: tuple[str, ...] = ()
+    """Who works and never says a word."""
     repeat: float = 1.0
     dead_after: float = 0.0
     """Seconds without an answer to a ping after which a cloud is taken as gone, as edgehub does; 0: never."""
@@ -213,8 +217,14 @@ class Edges:
         await asyncio.sleep(self.settings.work)
         node, uid, attempt = key
         self.records.ended[node] = time.monotonic()
+        if node in self.settings.silent:
+            return
         make: Callable[..., TaskReport] = rolled_back if node in self.settings.failing else success
-        self._said[key] = make(4, job=order.job, uid=uid, attempt=attempt)
+        about = {"job": order.job, "uid": uid, "attempt": attempt}
+        if node in self.settings.words:
+            code, reason, version = self.settings.words[node]
+            about |= {"code": code, "reason": reason, "to_version": version}
+        self._said[key] = make(4, **about)
         self._unseen.setdefault(node, set()).add(key)
         await self._say(node, self._said[key])
 

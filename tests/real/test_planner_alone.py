@@ -16,13 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from beehive.api.crd import crd
 from modules.demo.children import Child
-from tests.fakes.edges import names
+from tests.fakes.edges import edge_node, names
+from tests.fakes.jobs import NEW, OLD
 from tests.real.running.apiserver import ApiServer
 from tests.real.running.registry import Registry
 from tests.real.waving import JOBS, Field
 from tests.vectors import vector
 
-NODES = (*names(4), "edge-a", "edge-b")
+NODES = (*names(11), "edge-a", "edge-b")
 OLD_JOBS = "/apis/operations.kubeedge.io/v1alpha1/nodeupgradejobs"
 TRIPPING = (sys.executable, "-m", "tests.fakes.tripping_cloud")
 
@@ -76,6 +77,79 @@ def test_a_job_on_which_the_plan_trips_is_set_aside_and_the_others_go_on(field: 
         assert edges.saw().ran() == dict.fromkeys(NODES[:4], 1)
     for job in ("trips", "north"):
         field.server.kubectl("delete", "nuj", job, "--timeout=30s")
+
+
+# ---- every outcome -----------------------------------------------------------------------------------------------
+
+WORDS = {
+    "edge-0002": (
+        "RollbackFailed",
+        "v1.22.0 does not start either: exited with code 1; mend it: keadm rollback edge",
+        "",
+    ),
+    "edge-0003": ("CheckFailed", "disk: 0.2 GiB free on /etc/kubeedge, 2.0 GiB needed", OLD),
+    "edge-0004": ("Rejected", "not before the harvest", OLD),
+    "edge-0005": ("ConfirmationExpired", "its owner did not confirm within 1 h", OLD),
+    "edge-0006": ("Interrupted", "interrupted 3 times in Check; nothing was changed", OLD),
+    "edge-0007": ("", "", OLD),
+    "edge-0008": ("Exploded\x1b[2J", "boom", NEW),
+}
+EVERY = {
+    "ghost": ("Failure", "NotFound", "there is no such node"),
+    "server": ("Failure", "NotAnEdgeNode", "the node is not an edge node (label node-role.kubernetes.io/edge)"),
+    "there": ("Skipped", "AlreadyAtVersion", "already at v1.23.0"),
+    "newer": ("Skipped", "Newer", "runs v9.0.0, which is newer, and allowDowngrade is false"),
+    "offline": ("Skipped", "NotConnected", "not connected since "),
+    "edge-0000": ("Successful", None, None),
+    "edge-0001": ("Failure", "RolledBack", "rolled back to v1.22.0: exited with code 1"),
+    "edge-0002": ("Failure", "RollbackFailed", WORDS["edge-0002"][1]),
+    "edge-0003": ("Failure", "CheckFailed", WORDS["edge-0003"][1]),
+    "edge-0004": ("Skipped", "Rejected", WORDS["edge-0004"][1]),
+    "edge-0005": ("Failure", "ConfirmationExpired", WORDS["edge-0005"][1]),
+    "edge-0006": ("Failure", "Interrupted", WORDS["edge-0006"][1]),
+    "edge-0007": ("Failure", "Unexplained",
+                  "reports a successful upgrade but names 'v1.22.0'; the job wants v1.23.0"),
+    "edge-0008": ("Failure", "Unexplained",
+                  "ended with 'Exploded\\x1b[2J', which is no code that a node may give; it says: boom"),
+    "edge-0009": ("Unknown", "TimedOut", "no word for 12 s"),
+    "edge-0010": ("Skipped", "BudgetExceeded", "not started: too many nodes of this job failed before"),
+}  # fmt: skip
+
+
+def test_every_outcome_of_a_node_is_told_by_kubectl(field: Field) -> None:
+    """One phase, code, sentence and time for each node, and a job that says why it ended as it did."""
+    versions = {"server": OLD, "there": NEW, "newer": "v9.0.0", "offline": OLD}
+    for name, version in versions.items():
+        body = edge_node(name)
+        body["status"]["nodeInfo"]["kubeletVersion"] = version
+        body["metadata"]["labels"] = {} if name == "server" else body["metadata"]["labels"]
+        assert field.server.request("POST", "/api/v1/nodes", body).status == 201
+    cloud = field.add_cloud(taskmanager={"cloud": {"offlineAfter": "2s"}})
+    cloud.start()
+    cloud.wait_until_ready()
+    with field.edges(work=6.0, failing=("edge-0001",), words=WORDS, silent=("edge-0009",)):
+        field.apply_job("first", ("offline",))
+        assert field.wait_for_end("first")["skipped"] == 1, "the hub is open for long enough to call somebody offline"
+        field.apply_job("north", tuple(EVERY), concurrency=10, failureTolerate="50%", timeoutSeconds=12)
+        field.wait(lambda: field.status("north").get("inProgress") == 10, "ten are at work")
+        field.server.kubectl("patch", "nuj", "north", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+        status = field.wait_for_end("north", 60)
+        told = field.server.kubectl("describe", "nuj", "north")
+    assert (status["phase"], status["reason"], status["done"]) == ("Failure", "BudgetExceeded", "16/16")
+    found = {one["nodeName"]: one for one in status["nodeStatus"]}
+    for node, (phase, code, sentence) in EVERY.items():
+        one = found[node]
+        assert (one["phase"], one.get("reasonCode")) == (phase, code), one
+        assert one["since"], one
+        assert not sentence or one["reason"].startswith(sentence), one
+        assert not sentence or sentence in told, node
+    counted = {key: status.get(key, 0) for key in ("successful", "failed", "skipped", "unknown")}
+    assert counted == {"successful": 1, "failed": 9, "skipped": 5, "unknown": 1}
+    print(told)  # noqa: T201 - `pytest -s` shows it to whoever writes about it
+    for path in (f"{JOBS}/north", f"{JOBS}/first", *(f"/api/v1/nodes/{name}" for name in versions)):
+        assert field.server.request("DELETE", path).status == 200
+    field.wait(lambda: field.server.request("GET", f"{JOBS}/north").status == 404, "the job is deleted")
+    field.wait(lambda: field.server.request("GET", f"{JOBS}/first").status == 404, "the first too")
 
 
 # ---- jobs of KubeEdge ---------------------------------------------------------------------------------------------
