@@ -46,7 +46,8 @@ def typed(text: str) -> Iterator[str]:
 
 def complaint(line: str) -> str:
     """What is wrong with a command line; empty where it exists."""
-    words = shlex.split(line.replace("…", "").replace("|", " "))[1:]
+    first = re.sub(r"(\w+)(\\?\|\w+)+", r"\1", line.replace("…", ""))  # of `status|logs` the first
+    words = shlex.split(first)[1:]
     command: Any = beehive
     context = click.Context(beehive)
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
