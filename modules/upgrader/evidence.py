@@ -52,7 +52,7 @@ def is_complete(host: Host, record: Record | None) -> bool:
 
     digest = host.program.digest()
     if record:
-        return digest in (record.order.old_digest, record.order.new_digest)
+        return bool(digest) and digest in (record.order.old_digest, record.order.new_digest)
     known = backup_digests(host.layout) | extracted_digests(host.layout)
     return digest in known or bool(digest and not backup_digests(host.layout) and host.installed_or_none())
 

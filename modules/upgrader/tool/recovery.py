@@ -27,6 +27,7 @@ from modules.upgrader.host.systemd import SystemdServices
 from modules.upgrader.tool.attempts import conclude, settle
 from modules.upgrader.tool.moving import request_of
 from modules.upgrader.tool.phases import MOST_INTERRUPTIONS, Phase
+from modules.upgrader.tool.providers import is_ours
 from modules.upgrader.tool.record import Order, Record, open_records, untold_records
 from modules.upgrader.tool.request import read_request, write_request
 from modules.upgrader.tool.work import Tool
@@ -127,10 +128,14 @@ class AtBoot(Tool):
         self.record = replace(self.record, boots=boots, starts=self.record.starts - 1, reason=reason)
         self.program.sweep()
         self._take_up(undo)
-        while self.record.phase in _ON_DISK:
+        while self.record.phase in _ON_DISK and not self._needs_more():
             phase = self.record.phase
             self._go_on(phase, self._perform(phase))
         self.announce()  # it is the boot that starts it
+
+    def _needs_more(self) -> bool:
+        """Would a provider be run, which may need what is not up yet? The old program lies there whole: that boots."""
+        return self.record.phase is Phase.SWAP and not is_ours(self.record.order)
 
 
 class _Still:

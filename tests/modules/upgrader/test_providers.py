@@ -12,15 +12,20 @@ from beehive.config import Duration
 from modules.upgrader import artefact
 from modules.upgrader.checks import judge_tool
 from modules.upgrader.config import Provider, from_json
+from modules.upgrader.evidence import is_complete
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.lock import Busy, Holder, held, lent, who_holds
 from modules.upgrader.host.names import unit_key
 from modules.upgrader.tool import main
+from modules.upgrader.tool.phases import Phase
 from modules.upgrader.tool.providers import argv_of
 from modules.upgrader.tool.record import Record, load_record
+from modules.upgrader.tool.recovery import at_boot
 from modules.upgrader.tool.request import Request, settings_of, write_request
+from modules.upgrader.tool.work import Tool
 from tests.fakes.alone import alone
 from tests.fakes.edge_host import IMAGE, NEW, OLD, EdgeHost, program, until
+from tests.fakes.memory_host import Killed, MemoryHost
 from tests.modules.upgrader.driving import UID, done, upgrader
 
 Make = Callable[..., EdgeHost]
@@ -235,3 +240,53 @@ def test_settings_of_providers_are_read(edge: Make) -> None:
     host = edge()
     config = msgspec.structs.replace(host.config, providers={"k3s": Provider(run=("/opt/k3s-up", "{version}"))})
     assert from_json(bytes(settings_of(config))).providers["k3s"].timeout == Duration(600)
+
+
+def interrupted(root: Path, lies: str) -> tuple[MemoryHost, Path]:
+    """A power cut while a command of the owner's replaces the program, of which this lies there; where it tells."""
+    host, told = MemoryHost(root), root / "called"
+    command = f"echo >> {told}; echo '{NEW} good' > {host.layout.executable}"
+    mine = Provider(run=("/bin/sh", "-c", command), image=False)
+    host.config = msgspec.structs.replace(host.config, providers={"mine": mine})
+    host.files.directory(host.layout.etc)
+    order = msgspec.structs.replace(host.order(), tool="mine", new_digest="")
+
+    class Cut(Tool):
+        def save(self) -> None:
+            super().save()
+            if self.record.phase is Phase.SWAP:
+                raise Killed
+
+    with pytest.raises(Killed):
+        Cut(host, KEY, Record(order=order)).run()
+    host.layout.executable.write_text(lies)
+    host.memory.running = ""
+    return host, told
+
+
+@pytest.mark.parametrize(("lies", "step"), [(f"{OLD} good", "Upgrade"), (f"{NEW} go", "RollBack"), ("", "RollBack")])
+def test_a_power_cut_while_it_works_leaves_no_half_program_to_the_boot(
+    tmp_path: Path, lies: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is never run before the host is up: it may need what is not there yet."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    host, told = interrupted(tmp_path, lies)
+    assert at_boot(host) == 0
+    assert not told.exists()
+    assert host.layout.executable.read_text() == f"{OLD} good", "whole, before the boot starts it"
+    host.memory.boot()
+    record = load_record(host.layout, KEY)
+    assert record
+    with held(host.layout.lock, Holder()):
+        verdict = Tool(host, KEY, record).run()
+    assert (verdict.step, verdict.ok) == (step, True)
+    assert told.exists() == (step == "Upgrade")
+    assert host.memory.running == (NEW if step == "Upgrade" else OLD)
+
+
+def test_a_program_that_is_gone_is_not_taken_for_a_known_one(tmp_path: Path) -> None:
+    host, _ = interrupted(tmp_path, f"{OLD} good")
+    record = load_record(host.layout, KEY)
+    assert is_complete(host, record)
+    host.layout.executable.unlink()
+    assert not is_complete(host, record)
