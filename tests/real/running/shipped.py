@@ -8,6 +8,7 @@ mount namespace of its own, so that nothing stays mounted whatever happens.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,26 @@ def tarball() -> Path:
         return Path(given)
     folder = _made(f"dist-{source_key()}", _build)
     (found,) = folder.glob("beehive-*-linux-*.tar.gz")
+    return found
+
+
+def tarball_of(version: str) -> Path:
+    """What `make dist` would make of the same source under another version, with the same packages; or the one that
+    $BEEHIVE_TARBALL_NEXT names."""
+    if given := os.environ.get("BEEHIVE_TARBALL_NEXT"):
+        return Path(given)
+
+    def make(out: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="beehive-source-") as folder:
+            source = Path(folder)
+            copy_source(source)
+            project = source / "pyproject.toml"
+            before = project.read_text()
+            project.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', before, count=1))
+            build = [sys.executable, str(source / "shipping/build.py"), "--out", str(out)]
+            _do([*build, "--work", str(source / "build"), "--tools", str(TOP / "build")])
+
+    (found,) = _made(f"next-{version}-{source_key()}", make).glob("beehive-*-linux-*.tar.gz")
     return found
 
 
