@@ -2,6 +2,8 @@
 
 import asyncio
 
+from aiohttp import web
+
 from beehive.config import Duration
 from beehive.messages.objects import (
     Away,
@@ -10,9 +12,9 @@ from beehive.messages.objects import (
     PatchNode,
 )
 from beehive.messages.runtime import Draining
-from tests.contracts.faults import Proxy, hangs
+from tests.contracts.faults import Proxy, calls, hangs
 from tests.contracts.informer import guards, leading, op
-from tests.contracts.place import Object, Place, until
+from tests.contracts.place import NODES, Object, Place, until
 from tests.fakes.alone import alone
 
 CORDON = (op("add", "/spec/unschedulable", True),)
@@ -64,6 +66,27 @@ async def test_who_drains_takes_no_lease(place: Place, proxy: Proxy) -> None:
         await until(lambda: proxy.count("/leases/") > looked + 3, "it looked again")
         assert not peers.all_of(LeadershipChanged)
     assert (await place.get(f"{path}/{lease.name}"))["spec"]["holderIdentity"] == ""
+
+
+async def test_who_ends_waits_for_the_write_in_flight_and_then_gives_the_lease_back(place: Place, proxy: Proxy) -> None:
+    node = await place.node()
+    lease = place.config().lease
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases/{lease.name}"
+    holders: list[str] = []
+
+    async def slowly(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(1)
+        holders.append((await place.get(path))["spec"].get("holderIdentity", ""))
+        return await proxy.forward(request)
+
+    async with leading(place, lease=lease) as peers:
+        proxy.fail(calls("PATCH", NODES), slowly)
+        asked = asyncio.create_task(peers.ask(cordon(node)))
+        await until(lambda: proxy.count("PATCH"), "the write is under way")
+    assert isinstance(await asked, Patched), "who asked hears that it stands"
+    assert len(holders) == 1
+    assert holders[0], "not before nobody writes any more"
+    assert (await place.get(path))["spec"]["holderIdentity"] == ""
 
 
 async def test_a_deleted_lease_is_made_again(place: Place, proxy: Proxy) -> None:
