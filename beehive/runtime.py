@@ -29,8 +29,8 @@ from beehive.supervisor import Supervisor
 from beehive.watchdog import Watchdog
 from beehive.world import World
 
-_EDGE_LOOKS_EVERY = 60.0
-"""Seconds: a small host sleeps, and its loop holds one link; a stall is noticed later there."""
+_EDGE_LOOKS_EVERY = 30.0
+"""Times `blockedAfter`: a small host sleeps, and its loop holds one link; a stall is noticed later there."""
 
 
 class AdminConfig(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -55,7 +55,7 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
     """`debug`, `info`, `warning` or `error`."""
     blocked_after: Duration = Duration(2)
     """The event loop stands still for so long: the log says which module holds it, and where. An edge looks only
-    once a minute, so that it wakes up rarely."""
+    every 30 times as long, once a minute by default, so that it wakes up rarely."""
     admin: AdminConfig = AdminConfig()
 
 
@@ -84,7 +84,7 @@ class Process:
         self, specs: Sequence[ModuleSpec], mode: str, settings: dict[str, Any], world: World, absent: Kinds = ()
     ) -> None:
         self.settings: Config = settings["runtime"]
-        self._looks_every = _EDGE_LOOKS_EVERY if mode == "edge" else None
+        self._looks_every = _EDGE_LOOKS_EVERY * self.settings.blocked_after if mode == "edge" else None
         self.data = Path(self.settings.data)
         makers = {
             spec.name: functools.partial(
