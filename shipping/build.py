@@ -23,8 +23,6 @@ from shipping.packing import EPOCH, pack, run
 
 SOURCE = Path(__file__).resolve().parents[1]
 _PIP = ("-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check")
-_OF_THE_INSTALLER = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
-"""What pip notes beside a package; one of them names the folder that was built from."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,12 +68,10 @@ def freeze(python: Path, name: str, work: Path) -> Path:
     out, ours = work / "frozen", work / f"ours-{name}"
     shutil.rmtree(ours, ignore_errors=True)
     run([python, *_PIP, "--no-deps", "--no-build-isolation", "--target", ours, SOURCE])
-    (metadata,) = ours.glob("beehive-*.dist-info")
-    for note in _OF_THE_INSTALLER:
-        (metadata / note).unlink(missing_ok=True)
     settings = {
         **os.environ, "SOURCE": str(SOURCE), "PYTHONPATH": str(ours), "ONE_FILE": "1" if name == "keadm" else "",
         "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONDONTWRITEBYTECODE": "1",
+        "PYINSTALLER_CONFIG_DIR": str(work / "cache"),  # --clean empties it, also while another build uses it
     }  # fmt: skip
     command: list[str | Path] = [
         python, "-m", "PyInstaller", "--noconfirm", "--clean", "--log-level", "ERROR", "--distpath", out, "--workpath",

@@ -76,7 +76,7 @@ sha256sum --quiet -c SHA256SUMS || die "this tarball is damaged; fetch it again.
 lib=$root/usr/local/lib/beehive bin=$root/usr/local/bin units=$root/etc/systemd/system
 was=$(readlink "$lib/current" 2>/dev/null || true)
 for name in beehive kubectl-beehive kubectl-nuj; do
-    if [ -e "$bin/$name" ] && [ "$(readlink "$bin/$name")" != /usr/local/lib/beehive/current/beehive ]; then
+    if { [ -e "$bin/$name" ] || [ -L "$bin/$name" ]; } && [ "$(readlink "$bin/$name")" != /usr/local/lib/beehive/current/beehive ]; then
         die "$bin/$name is not of Beehive's making. Move it away, then run this again. Nothing was changed."
     fi
 done
@@ -100,9 +100,14 @@ else
     mv -T "$lib/.current" "$lib/current"
     rm -rf "$lib/.old"
 fi
+if [ "$(readlink "$lib/tool" 2>/dev/null)" != "$version" ]; then # who installs by hand trusts it
+    ln -sfn "$version" "$lib/.tool"
+    mv -T "$lib/.tool" "$lib/tool"
+fi
 for old in "$lib"/*/; do
-    old=$(basename "$old")
-    case $old in "$version" | "$was" | current) ;; *) rm -rf "${lib:?}/$old" ;; esac
+    old=${old%/}
+    [ ! -L "$old" ] || continue
+    case ${old##*/} in "$version" | "$was") ;; *) rm -rf "$old" ;; esac
 done
 cmp -s uninstall.sh "$lib/uninstall.sh" || install -m 755 uninstall.sh "$lib/uninstall.sh"
 for name in beehive kubectl-beehive kubectl-nuj; do

@@ -23,6 +23,9 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 EPOCH = 1_735_689_600
 """The time of everything in the tarball, for the same source must give the same bytes: 2025-01-01."""
 
+TOOL = ("/usr/local/bin/beehive keadm", "/usr/local/lib/beehive/tool/beehive keadm")
+"""In units: a tool starts from the version that proved itself last, so that a new one need not take itself back."""
+
 
 def pack(source: Path, bundle: Path, python: Path, out: Path) -> Path:
     """The tarball in `out`: the bundle, the scripts, the units, the inventory, the digests."""
@@ -34,6 +37,8 @@ def pack(source: Path, bundle: Path, python: Path, out: Path) -> Path:
     for text in ("LICENSE", "configs/edge.yaml"):
         shutil.copy2(source / text, tree)
     shutil.copytree(source / "configs" / "systemd", tree / "units")
+    for unit in (tree / "units").iterdir():
+        unit.write_text(unit.read_text().replace(*TOOL))
     for script in ("install.sh", "uninstall.sh"):
         shutil.copy2(source / "shipping" / script, tree)
         (tree / script).chmod(0o755)

@@ -1,10 +1,12 @@
 """What is shipped, on a booted systemd without Python: the tarball by its script, the tool by its one file."""
 
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from modules.demo.cluster import Cluster, running
 from tests.hosts.running.edge import NEW, OLD
@@ -14,7 +16,7 @@ from tests.hosts.running.shipped import AGENT, TREE, Bare, Onlooker, tools_at_wo
 from tests.real.running.buildah import Buildah
 from tests.real.running.images import installation_package
 from tests.real.running.registry import Registry
-from tests.real.running.shipped import tarball
+from tests.real.running.shipped import TOP, tarball
 from tests.real.running.standins import Variant, standin
 
 pytestmark = pytest.mark.timeout(900)  # the first test of a new state of the source builds it
@@ -252,3 +254,60 @@ def test_a_real_edgecore_can_use_the_tool_as_one_file_from_the_package(
     assert host.running() == OLD
     assert not host.layout.lock.exists()
     assert not list(host.machine.path("/tmp").glob("_MEI*")), "it took away what it had unpacked"
+
+
+PACKAGED = "/usr/local/lib/beehive/package/beehive"
+
+
+def itself() -> dict[str, object]:
+    """The target that docs/install.md shows for hosts on which Beehive upgrades itself."""
+    section = (TOP / "docs/install.md").read_text().partition("## Upgrading Beehive itself")[2].partition("\n## ")[0]
+    shown = yaml.safe_load("".join(line[4:] for line in section.splitlines(keepends=True) if line.startswith("    ")))
+    target: dict[str, object] = shown["upgrader"]["target"]
+    assert target["imagePath"] == PACKAGED
+    return target
+
+
+def as_version(buildah: Buildah, version: str, folder: Path) -> str:
+    """The package, with a tree that is of this version by its own metadata; the image's name."""
+    (metadata,) = (buildah.mount("package") / PACKAGED.lstrip("/")).glob("lib/beehive-*.dist-info/METADATA")
+    text = re.sub(r"^Version: .*$", f"Version: {version}", metadata.read_text(), count=1, flags=re.MULTILINE)
+    (folder / "METADATA").write_text(text)
+    place = f"{PACKAGED}/lib/{metadata.parent.name}/METADATA"
+    buildah.with_file("package", folder / "METADATA", place, f"itself-{version}")
+    return f"itself-{version}"
+
+
+def test_beehive_upgrades_itself_from_the_package_and_goes_back(
+    bare: Make, buildah: Buildah, cluster: Cluster, registry: Registry, tmp_path: Path
+) -> None:
+    old, image = tarball().name.split("-")[1], f"{registry.address}/beehive/installation-package"
+    buildah.push(as_version(buildah, "9.9.9", tmp_path), f"{image}:v9.9.9")
+    host = bare()
+    code, said = host.say_to_shell(f"{UNPACK} && {joining(host, cluster, cluster.cloud.join_token())}")
+    assert code == 0, said
+    images = {"allow": [image], "insecureHosts": [registry.address]}
+    host.owner_allows({"soak": "1s", "images": images, "target": itself()})
+    host.machine.run("systemctl", "restart", AGENT)
+    wait_until(host.is_connected, "the agent has its session", 60, host.explain)
+    host.machine.run("rm", "-r", TREE)  # the disk has little room
+
+    cluster.add_node("edge-7", f"v{old}")
+    cluster.create_job("north", {"version": "v9.9.9", "image": image, "nodeNames": ["edge-7"]})
+    wait_until(lambda: ended(cluster), "the job ends", 180, host.explain)
+    assert ended(cluster) == [("edge-7", "Successful")], f"{cluster.job('north').status}\n{host.explain()}"
+    assert host.machine.run("beehive", "--version") == "9.9.9\n"
+    wait_until(lambda: not tools_at_work(host), "the tool has ended, too", 60, host.explain)
+    lib = host.machine.path("/usr/local/lib/beehive")
+    assert (lib / "current").readlink() == (lib / "tool").readlink()
+    wait_until(host.is_connected, "the new agent has its session", 60, host.explain)
+
+    code, said = host.say_to_shell("beehive keadm rollback edge")
+    assert code == 0, said + host.explain()
+    assert host.machine.run("beehive", "--version") == f"{old}\n"
+    wait_until(host.is_connected, "the old agent has its session again", 60, host.explain)
+    host.machine.run("rm", "-r", "/etc/kubeedge/upgrade")
+    code, said = host.say_to_shell(f"{UNPACK} && {TREE}/install.sh")
+    assert code == 0, said
+    assert host.machine.run("beehive", "--version") == f"{old}\n"
+    assert (lib / "tool").resolve() == (lib / "current").resolve()

@@ -16,6 +16,7 @@ import yaml
 
 from modules.demo.cluster import Cluster, running
 from shipping.inventory import may_be_shipped
+from shipping.packing import TOOL
 from tests.real.running.shipped import TOP, Root, bare_root, copy_source, tarball
 
 START_LIMIT = 0.6
@@ -160,7 +161,9 @@ def test_installing_again_changes_nothing_and_settings_stay(host: Root) -> None:
     assert settings.stat().st_mode & 0o777 == 0o600
     assert host.run("beehive", "config", "check", "/etc/beehive/edge.yaml").returncode == 0
     for unit in (TOP / "configs" / "systemd").iterdir():
-        assert (host.written / "etc/systemd/system" / unit.name).read_bytes() == unit.read_bytes()
+        assert (host.written / "etc/systemd/system" / unit.name).read_text() == unit.read_text().replace(*TOOL)
+    tools = [one for one in (TOP / "configs/systemd").iterdir() if TOOL[0] in one.read_text()]
+    assert {one.name for one in tools} == {"beehive-recover.service", "beehive-tool@.service"}
 
 
 def test_another_version_takes_its_place_and_the_one_before_stays(host: Root) -> None:
@@ -170,8 +173,8 @@ def test_another_version_takes_its_place_and_the_one_before_stays(host: Root) ->
         assert host.sh(other).returncode == 0
         assert f"version {version} is installed" in installed(host)
     lib = host.written / "usr/local/lib/beehive"
-    assert (lib / "current").readlink() == Path("9.9.9")
-    assert {path.name for path in lib.iterdir()} == {"current", "9.9.8", "9.9.9", "uninstall.sh"}
+    assert ((lib / "current").readlink(), (lib / "tool").readlink()) == (Path("9.9.9"), Path("9.9.9"))
+    assert {path.name for path in lib.iterdir()} == {"current", "tool", "9.9.8", "9.9.9", "uninstall.sh"}
     assert host.run("beehive", "routes", "--mode", "edge").returncode == 0
 
 
