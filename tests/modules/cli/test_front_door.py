@@ -13,10 +13,11 @@ import yaml
 
 from beehive.config import Source, load
 from beehive.errors import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_RUNTIME, EXIT_USAGE
+from beehive.messages.host import Waiting
 from beehive_cli.keadm import run as keadm
 from beehive_cli.root import run
 from modules.upgrader.config import Config
-from modules.upgrader.confirmation import Waiting, said, wait_for
+from modules.upgrader.confirmation import said, wait_for
 from modules.upgrader.host.host import Host
 
 TOP = Path(__file__).resolve().parents[3]
