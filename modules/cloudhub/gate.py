@@ -34,6 +34,8 @@ class Gate:
         self._receive: Receive | None = None
         self._line: Line[socket.socket] = Line(Room(0, 0))
         self._busy: set[asyncio.Task[None]] = set()
+        self._fresh: set[socket.socket] = set()
+        """Whose task has not run yet: cancelled now, it would close nothing."""
         self._listening = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -64,7 +66,9 @@ class Gate:
             waiting.close()
         for task in self._busy:
             task.cancel()
-        self._busy = set()
+        for connection in self._fresh:
+            connection.close()
+        self._busy, self._fresh = set(), set()
 
     # ---- accepting ---------------------------------------------------------------------------------------------
 
@@ -96,11 +100,13 @@ class Gate:
     def _go_on(self) -> None:
         receive, line = self._receive, self._line
         while receive and (first := line.next()):
+            self._fresh.add(first[1])
             task = asyncio.get_running_loop().create_task(self._attend(receive, line, *first))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
 
     async def _attend(self, receive: Receive, line: Line[socket.socket], address: str, one: socket.socket) -> None:
+        self._fresh.discard(one)
         one.setblocking(False)
         try:
             await receive(one, address)

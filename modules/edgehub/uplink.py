@@ -150,6 +150,8 @@ class Uplink:
 def _phrase(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ConnectionResetError | BrokenPipeError | ConnectionAbortedError):
+        return "it cut the connection off (it does not lead, or a firewall on the way lets nothing through)"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     if isinstance(error, InvalidHandshake | EOFError):

@@ -1,6 +1,7 @@
 """The two ports: bound once, and what the HTTPS one answers."""
 
 import asyncio
+import gc
 import socket
 import ssl
 from pathlib import Path
@@ -105,6 +106,25 @@ async def test_a_gate_receives_a_few_at_a_time_and_lets_go_of_all_when_it_shuts(
         one.close()
     assert await asyncio.gather(*connected) == [b""] * 7
     gate.close()
+
+
+async def test_a_gate_that_shuts_at_once_closes_what_it_has_just_accepted(recwarn: pytest.WarningsRecorder) -> None:
+    gate = Gate("websocket", "127.0.0.1", 0)
+    received: list[socket.socket] = []
+
+    async def hold(one: socket.socket, _address: str) -> None:
+        received.append(one)
+
+    gate.open(Room(1, 1), hold)
+    with socket.create_connection(("127.0.0.1", gate.port), timeout=5) as connection:
+        gate._accept()
+        gate.shut()  # before the task that would receive it has run
+        assert connection.recv(1) == b""
+        await asyncio.sleep(0)
+    gate.close()
+    gc.collect()
+    assert received == []
+    assert [str(one.message) for one in recwarn if one.category is ResourceWarning] == []
 
 
 async def test_the_ca_is_der(tmp_path: Path) -> None:

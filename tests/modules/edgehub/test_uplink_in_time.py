@@ -21,7 +21,7 @@ from beehive.module import Endpoint
 from beehive.world import World
 from modules.edgehub.config import Config
 from modules.edgehub.module import EdgeHub, Network
-from modules.edgehub.uplink import Connection
+from modules.edgehub.uplink import Connection, _phrase
 from tests.fakes.alone import alone
 from tests.modules.cloudhub.ends import TASK, UID, report
 
@@ -245,6 +245,27 @@ async def test_to_a_real_cloudcore_each_result_goes_once_in_order_and_apart(tmp_
             assert [json.loads(data)["content"]["action"] for data in link.reports()] == actions
             assert all(b'"beehive"' not in data for data in link.reports())
         assert (await host.ask(LinkState())).waiting == 0
+
+
+async def test_reports_to_a_real_cloudcore_are_half_a_second_apart(tmp_path: Path, world: World) -> None:
+    """It mixes up the order of those that come close together (spec/kubeedge.md R7)."""
+    done = tuple(
+        ActionResult(action=name, status="True", time="2026-01-01T00:00:05Z") for name in ("Check", "BackUp", "Upgrade")
+    )
+    link = Wire(legacy=True)
+    async with alone(hub_with(tmp_path, world, link), world=world) as host:
+        await host.send(Say(body=report(3, results=done, final=True)))
+        await host.send(Say(body=report(3, results=done, final=True, attempt=1)))
+        await host.heard(CloudReached)
+        await asyncio.sleep(10)
+    times = [when for when, data in link.up if b'"UpdateNodeActionStatus"' in data]
+    assert len(times) == 6
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.5
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), BrokenPipeError(32, "x")])
+def test_who_cuts_the_connection_off_is_named_with_what_it_may_mean(error: OSError) -> None:
+    assert "it does not lead, or a firewall" in _phrase(error)
 
 
 async def test_a_disk_that_takes_nothing_costs_no_report(tmp_path: Path, world: World) -> None:
