@@ -1,10 +1,11 @@
 """`beehive job …` as it is typed, against the embedded API server in a thread: output, streams, exit codes."""
 
 import asyncio
+import contextlib
 import io
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from beehive.api.crd import crd
 from beehive_cli.root import run
+from modules.console.jobs import Found, Jobs
 from modules.console.jobs_watch import Redrawn, screen
 from modules.demo.apiserver.server import Config, Server
 from tests.fakes.jobs import START, an_entry
@@ -100,6 +102,26 @@ def beehive(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return code, said.out, said.err
 
     return typed
+
+
+@pytest.fixture
+def once_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """What is to happen when who follows a job has seen it for the first time."""
+    follow = Jobs.follow
+
+    def arrange(happens: Callable[[], None]) -> None:
+        async def followed(jobs: Jobs, name: str, cut: Callable[[str], None]) -> AsyncGenerator[Found, None]:
+            waits = True
+            async with contextlib.aclosing(follow(jobs, name, cut)) as following:
+                async for found in following:
+                    yield found
+                    if waits:
+                        waits = False
+                        await asyncio.to_thread(happens)
+
+        monkeypatch.setattr(Jobs, "follow", followed)
+
+    return arrange
 
 
 def test_from_an_empty_cluster_to_a_job_that_is_retried(api: Embedded, beehive: Run) -> None:
@@ -221,7 +243,9 @@ def test_nobody_at_the_address_and_no_kubeconfig(beehive: Run, tmp_path: Path, m
     assert "Traceback" not in err
 
 
-def test_watch_prints_a_line_for_each_change_and_ends_with_the_job(api: Embedded, beehive: Run) -> None:
+def test_watch_prints_a_line_for_each_change_and_ends_with_the_job(
+    api: Embedded, beehive: Run, once_seen: Callable[[Callable[[], None]], None]
+) -> None:
     assert beehive("create", "north", "--version", "v1.23.0", "--nodes", "a,b", "--yes")[0] == 0
     entries = [{"nodeName": "a", "phase": "InProgress"}, {"nodeName": "b", "phase": "Pending"}]
     api.status("north", phase="InProgress", total=2, inProgress=1, pending=1, done="0/2", nodeStatus=entries)
@@ -232,10 +256,8 @@ def test_watch_prints_a_line_for_each_change_and_ends_with_the_job(api: Embedded
         api.status("north", total=2, inProgress=0, pending=0, successful=1, skipped=1, done="2/2", nodeStatus=over)
         api.status("north", phase="Completed")
 
-    timer = threading.Timer(0.3, play)
-    timer.start()
-    code, out, _ = beehive("watch", "north", "--timeout", "20s")
-    timer.join()
+    once_seen(play)
+    code, out, _ = beehive("watch", "north", "--timeout", "60s")
     assert code == 0
     lines = out.splitlines()
     assert lines[:2] == ["a  InProgress  checking", "north  InProgress  0/2"]
@@ -244,18 +266,18 @@ def test_watch_prints_a_line_for_each_change_and_ends_with_the_job(api: Embedded
     assert lines[-1] == "Job north is Completed: 1 upgraded, 1 skipped."
 
 
-def test_watch_ends_when_the_job_is_deleted_or_fails_or_takes_too_long(api: Embedded, beehive: Run) -> None:
+def test_watch_ends_when_the_job_is_deleted_or_fails_or_takes_too_long(
+    api: Embedded, beehive: Run, once_seen: Callable[[Callable[[], None]], None]
+) -> None:
     assert beehive("create", "north", "--version", "v1.23.0", "--nodes", "a", "--yes")[0] == 0
     code, _, err = beehive("watch", "north", "--timeout", "200ms")
     assert (code, "has not ended within 0.2 s; it goes on" in err) == (1, True)
-    timer = threading.Timer(0.3, lambda: api.delete("north"))
-    timer.start()
-    code, _, err = beehive("watch", "north", "--timeout", "20s")
-    timer.join()
+    once_seen(lambda: api.delete("north"))
+    code, _, err = beehive("watch", "north", "--timeout", "60s")
     assert (code, err) == (1, "Job north was deleted.\n")
     assert beehive("create", "north", "--version", "v1.23.0", "--nodes", "a", "--yes")[0] == 0
-    api.status("north", phase="Failure", reason="Aborted")
-    code, out, _ = beehive("watch", "north")
+    once_seen(lambda: api.status("north", phase="Failure", reason="Aborted"))
+    code, out, _ = beehive("watch", "north", "--timeout", "60s")
     assert (code, out.splitlines()[-1]) == (1, "Job north is Failure (Aborted): no node.")
 
 
@@ -278,7 +300,9 @@ def test_a_terminal_gets_a_table_that_fits(monkeypatch: pytest.MonkeyPatch) -> N
     assert not isinstance(screen(console), Redrawn)
 
 
-def test_logs_tell_the_steps_once_and_follow_to_the_end(api: Embedded, beehive: Run) -> None:
+def test_logs_tell_the_steps_once_and_follow_to_the_end(
+    api: Embedded, beehive: Run, once_seen: Callable[[Callable[[], None]], None]
+) -> None:
     assert beehive("create", "north", "--version", "v1.23.0", "--nodes", "a,b", "--yes")[0] == 0
     check = {"action": "Check", "status": "True", "time": "2026-11-30T10:00:00Z"}
     entries: list[Any] = [
@@ -289,10 +313,8 @@ def test_logs_tell_the_steps_once_and_follow_to_the_end(api: Embedded, beehive: 
     assert beehive("logs", "north")[1].splitlines() == ["2026-11-30T10:00:00Z  INFO  a  Check done"]
     assert beehive("logs", "north", "--node", "b") == (0, "", "")
     over = [{**entries[0], "phase": "Failure", "reasonCode": "RolledBack", "since": "2026-11-30T10:01:00Z"}, entries[1]]
-    timer = threading.Timer(0.3, lambda: api.status("north", phase="Failure", nodeStatus=over))
-    timer.start()
+    once_seen(lambda: api.status("north", phase="Failure", nodeStatus=over))
     code, out, _ = beehive("logs", "north", "-f", "-o", "json")
-    timer.join()
     assert (code, [json.loads(line)["what"] for line in out.splitlines()]) == (
         0,
         ["Check done", "Failure: rolled back"],
