@@ -57,9 +57,10 @@ def preview(job: NodeUpgradeJob, others: Sequence[NodeUpgradeJob], nodes: Mappin
     spec = msgspec.structs.replace(job.spec, concurrency=MOST_AT_ONCE, suspend=False, abort=False)
     planned = NodeUpgradeJob(metadata=meta, spec=spec)
     fleet = Fleet(online=dict.fromkeys(nodes, False), open_since=1.0)
+    news = News(digests={_UID: {}})  # as if its registry had answered; no registry is asked for a preview
     for _ in range(2):  # once for the verdicts, once for the marks
         known = {one.metadata.uid: one for one in (*others, planned)}
-        status = plan(known, nodes, fleet, News(), now).statuses.get(_UID, planned.status)
+        status = plan(known, nodes, fleet, news, now).statuses.get(_UID, planned.status)
         planned = msgspec.structs.replace(planned, status=status)
     return Preview(job, planned.status.total, _grouped(planned.status, job, others, nodes))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from beehive.api.nodeupgradejob import LabelSelector, NodeUpgradeJob
+from beehive.api.nodeupgradejob import ImageDigests, LabelSelector, NodeUpgradeJob, RegistryAPI
 from modules.console.jobs_plan import Preview, lines, plain, preview
 from modules.taskmanager.job import Fleet, News, plan
 from tests.fakes.jobs import NEW, START, a_job, a_node, an_entry, phases, with_status
@@ -56,6 +56,11 @@ def test_nothing_selected_is_said() -> None:
     assert lines(planned(a_job(label_selector=LabelSelector())))[0].startswith(
         "Would upgrade nothing: no node is selected."
     )
+
+
+def test_a_job_whose_digests_a_registry_tells_is_planned_as_if_it_had_answered() -> None:
+    pins = ImageDigests(registry_api=RegistryAPI(host="r.io", token="t"))
+    assert planned(a_job("a", image_digest_gatter=pins), a={}).upgraded == 1
 
 
 def test_a_suspended_job_is_planned_as_if_it_ran() -> None:
