@@ -320,6 +320,7 @@ def completed(words: str, shell: str = "bash") -> list[str]:
     return [line.split(",")[-1] for line in done.stdout.splitlines() if line]
 
 
+@pytest.mark.long
 def test_a_shell_completes_commands_options_and_never_complains() -> None:
     assert completed("beehive job desc") == ["describe"]
     assert "--mode" in completed("beehive --mo")
