@@ -191,3 +191,50 @@ async def test_tls_1_1_is_not_spoken_and_nothing_is_resumed(tmp_path: Path) -> N
             session = writer.get_extra_info("ssl_object").session
             assert not session.has_ticket
             writer.close()
+
+
+@pytest.mark.parametrize("port", ["websocket", "https"])
+async def test_tls_is_not_negotiated_anew(tmp_path: Path, port: str) -> None:
+    """OpenSSL's own client asks for it (`R`) under TLS 1.2, where each one would cost us a handshake."""
+    async with connected(tmp_path) as (cloud, websocket):
+        address = cloud.server if port == "websocket" else cloud.url.removeprefix("https://")
+        pair = str(tmp_path / "a" / identity.PAIR)
+        command = ("openssl", "s_client", "-connect", address, "-tls1_2", "-cert", pair, "-key", pair)
+        client = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        assert client.stdin is not None
+        assert client.stdout is not None
+        try:
+            async with asyncio.timeout(10):
+                said = b""
+                while b"Verify return code" not in said:
+                    said += await client.stdout.read(65536)
+                client.stdin.write(b"R\n")
+                said = b""
+                while part := await client.stdout.read(65536):
+                    said += part
+            assert b"RENEGOTIATING" in said
+            assert b"no renegotiation" in said, said[-300:]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                client.kill()
+            await client.wait()
+        assert await echo(websocket) < 1.0
+
+
+async def test_who_is_refused_again_and_again_is_in_the_log_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hub(tmp_path) as cloud:
+        await cloud.lead()
+        await cloud.join("edge-a", tmp_path / "a")
+        with caplog.at_level("WARNING", logger="modules.cloudhub.fleet"):
+            for _ in range(5):
+                await closed(await raw(cloud.server, tmp_path / "a", claims="edge-b"))
+            for writer in await dumb(cloud.server, 5, b"GET / HTTP/1.1\r\n\r\n"):
+                writer.close()
+            await until(lambda: cloud.counted("handshakes_failed") == 5, "all have failed")
+        assert cloud.counted("refused_identity") == 5
+        said = [record.getMessage() for record in caplog.records]
+        assert [sum("edge-b" in text for text in said), sum("TLS with" in text for text in said)] == [1, 1]

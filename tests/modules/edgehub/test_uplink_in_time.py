@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from beehive.api.nodeupgradejob import ActionResult
+from beehive.config import Duration
 from beehive.errors import Unavailable
 from beehive.journal import Journal
 from beehive.messages import wire
@@ -211,6 +212,25 @@ async def test_a_report_is_repeated_every_twenty_seconds_and_at_each_new_link(tm
         assert await host.heard(ReportSeen) == seen
         await asyncio.sleep(100)
         assert len(second.reports()) == 1
+
+
+async def test_after_a_month_offline_the_report_is_still_said(tmp_path: Path, world: World) -> None:
+    """Two processes: the first ends in the middle of the month. It dials all the time, at the longest delay."""
+    config = Config(longest_delay=Duration(3600))
+    done = report(7, final=True)
+    Played.script = []
+    async with alone(EdgeHub(config, world, Journal(tmp_path), Played), world=world) as host:
+        await host.send(Say(body=done))
+        await asyncio.sleep(15 * 86400)
+        assert 15 * 24 < len(Played.last.dials) < 15 * 24 * 4
+        assert (await host.ask(LinkState())).waiting == 1
+    link = Wire()
+    Played.script = [700, link]
+    async with alone(EdgeHub(config, world, Journal(tmp_path), Played), world=world) as host:
+        await host.heard(CloudReached, timeout=30 * 86400)
+        assert asyncio.get_running_loop().time() > 25 * 86400
+        await asyncio.sleep(1)
+        assert [wire.from_edge(data).body for data in link.reports()] == [done]
 
 
 async def test_a_hello_is_said_once_or_not_at_all(tmp_path: Path, world: World) -> None:
