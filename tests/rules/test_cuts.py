@@ -224,6 +224,7 @@ def test_cut_anywhere_it_ends_old_good_or_new_good(place: Path, new: str, rollba
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # thousands of hosts
 @pytest.mark.parametrize(("new", "rollback"), CASES, ids=NAMES)
 def test_cut_anywhere_and_anywhere_in_the_recovery_too(place: Path, new: str, rollback: bool) -> None:
     made = sweep(place, new, ALL, rollback=rollback, again=1)
@@ -232,6 +233,7 @@ def test_cut_anywhere_and_anywhere_in_the_recovery_too(place: Path, new: str, ro
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # thousands of hosts
 @pytest.mark.parametrize("new", [GOOD, CRASHING], ids=["upgrade", "upgrade that is rolled back"])
 def test_cut_anywhere_where_the_program_is_a_tree_behind_a_symlink(place: Path, new: str) -> None:
     made = sweep(place, new, ALL, target=TREE)
@@ -240,6 +242,7 @@ def test_cut_anywhere_where_the_program_is_a_tree_behind_a_symlink(place: Path, 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # thousands of hosts
 def test_boot_after_boot_is_cut_until_it_gives_up_and_goes_back(place: Path) -> None:
     made = sweep(place, GOOD, NONE, again=3)
     assert set(made.ends) == {OLD, NEW}, "three boots in vain are enough"

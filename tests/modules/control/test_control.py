@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -224,25 +225,31 @@ async def test_the_socket_is_its_owners_alone_unless_a_group_is_named(place: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-async def test_a_stranger_who_gets_to_the_socket_is_told_who_may_ask(tmp_path: Path) -> None:
-    place = tmp_path / "control.sock"
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.is_relative_to("/tmp/pytest-of-root"):
-            folder.chmod(0o755)
-    async with serving(place) as peers:
-        place.chmod(0o666)
-        code = (
-            "import os, sys; from pathlib import Path; from beehive.local import ask\n"
-            "os.setgroups([]); os.setgid(4711); os.setuid(4711)\n"
-            'line, _ = ask(Path(sys.argv[1]), b\'{"ask": "decide", "confirmed": true}\', 10)\n'
-            "sys.stdout.write(line.decode())"
-        )
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, str(place), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        out, problem = await child.communicate()
-        assert json.loads(out) == {"problem": "only root may ask this agent; you are user 4711"}, problem
-        assert peers.said == []
+async def test_a_stranger_who_gets_to_the_socket_is_told_who_may_ask() -> None:
+    with tempfile.TemporaryDirectory(prefix="beehive-control-") as folder:  # pytest's own folders are root's alone
+        place = Path(folder) / "control.sock"
+        Path(folder).chmod(0o755)
+        async with serving(place) as peers:
+            place.chmod(0o666)
+            assert json.loads(await asked_by(4711, place)) == {
+                "problem": "only root may ask this agent; you are user 4711"
+            }
+            assert peers.said == []
+
+
+async def asked_by(user: int, place: Path) -> str:
+    """What this user is answered."""
+    code = (
+        "import os, sys; from pathlib import Path; from beehive.local import ask\n"
+        "os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
+        'line, _ = ask(Path(sys.argv[1]), b\'{"ask": "decide", "confirmed": true}\', 10)\n'
+        "sys.stdout.write(line.decode())"
+    )
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(place), str(user), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await child.communicate()
+    return out.decode()
 
 
 def test_a_group_that_is_not_there_is_a_fault_of_the_configuration(place: Path) -> None:
