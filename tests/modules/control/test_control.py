@@ -237,17 +237,30 @@ async def test_a_stranger_who_gets_to_the_socket_is_told_who_may_ask() -> None:
             assert peers.said == []
 
 
-async def asked_by(user: int, place: Path) -> str:
-    """What this user is answered."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_a_member_of_the_group_may_speak_and_nobody_else_gets_in() -> None:
+    group = next(one for one in grp.getgrall() if one.gr_gid not in (0, os.getegid()))
+    with tempfile.TemporaryDirectory(prefix="beehive-control-") as folder:
+        place = Path(folder) / "control.sock"
+        Path(folder).chmod(0o755)
+        async with serving(place, group=group.gr_name):
+            decided = json.loads(await asked_by(4711, place, group.gr_gid))
+            assert decided == {"decided": {"job": "north", "version": "v1.23.0", "confirmed": True}}
+            assert await asked_by(4711, place) == "", "the socket itself lets nobody else in"
+
+
+async def asked_by(user: int, place: Path, *groups: int) -> str:
+    """What this user, who is in these groups too, is answered."""
     code = (
         "import os, sys; from pathlib import Path; from beehive.local import ask\n"
-        "os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
+        "os.setgroups([int(one) for one in sys.argv[3:]]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
         'line, _ = ask(Path(sys.argv[1]), b\'{"ask": "decide", "confirmed": true}\', 10)\n'
         "sys.stdout.write(line.decode())"
     )
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, str(place), str(user), stdout=asyncio.subprocess.PIPE
-    )
+        sys.executable, "-c", code, str(place), str(user), *map(str, groups),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
     out, _ = await child.communicate()
     return out.decode()
 
