@@ -32,7 +32,7 @@ from modules.upgrader.images import (
     resolve,
 )
 
-_KEADM_IN_IMAGE = "/usr/local/bin/keadm"
+KEADM_IN_IMAGE = "/usr/local/bin/keadm"
 
 
 class Extracted(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Extracted(Struct, frozen=True):
     """`sha256:…` of the program."""
     size: int
     keadm: str = ""
-    """`sha256:…` of the image's own keadm."""
+    """`sha256:…` of the image's own keadm; empty: it has none."""
 
 
 def image_request(image: str, version: str, pins: dict[str, str] | None) -> ImageRequest:
@@ -76,14 +76,16 @@ async def bring(host: Host, request: ImageRequest) -> Extracted:
     folder, program = layout.upgrade(request.version), layout.artefact(request.version)
     if layout.link:
         await anyio.to_thread.run_sync(host.files.remove_tree, program)  # of another image, perhaps
-    wanted = (*_wanted(host, program), WantedFile(path=_KEADM_IN_IMAGE, to=folder / KEADM, mode=0o700, policy="any"))
+    keadm = WantedFile(path=KEADM_IN_IMAGE, to=folder / KEADM, mode=0o700, policy="any", optional=True)
+    await anyio.to_thread.run_sync(host.files.remove, keadm.to)  # of another image, perhaps
+    wanted = (*_wanted(host, program), keadm)
     fetched = await fetch(request, wanted, sources_of(images), layout.downloads, access=access_of(images))
     if layout.link:
         await anyio.to_thread.run_sync(_let_in, layout, program)
     size = sum(file.size for file in fetched.files if file.to == program or program in file.to.parents)
     digest = await anyio.to_thread.run_sync(host.program.digest_of, program)
-    keadm = next(file.sha256 for file in fetched.files if file.to == folder / KEADM)
-    extracted = Extracted(request.version, fetched.image.reference, fetched.image.manifest_digest, digest, size, keadm)
+    tool = next((file.sha256 for file in fetched.files if file.to == keadm.to), "")
+    extracted = Extracted(request.version, fetched.image.reference, fetched.image.manifest_digest, digest, size, tool)
     host.files.replace(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(extracted), indent=1) + b"\n")
     return extracted
 

@@ -126,7 +126,9 @@ class Steps:
         found = await anyio.to_thread.run_sync(rooms, self._host, resolved.size)
         objection = checks.judge_room(found)
         if objection is None:
-            await artefact.bring(self._host, request)
+            extracted = await artefact.bring(self._host, request)
+            if task.spec.upgrade_tool == checks.IMAGE_KEADM and not extracted.keadm:
+                raise Refused(f"upgradeTool is {checks.IMAGE_KEADM}, and the image has no {artefact.KEADM_IN_IMAGE}")
             await anyio.to_thread.run_sync(artefact.check_program, self._host, version)
         return objection
 

@@ -45,7 +45,7 @@ def edge(tmp_path: Path) -> Iterator[EdgeHost]:
 
 
 def upgrade(edge: EdgeHost, new: bytes) -> int:
-    edge.images.add(NEW, [{"/bin/k3s": new, "/usr/local/bin/keadm": b"#!/bin/sh\n"}])
+    edge.images.add(NEW, [{"/bin/k3s": new}])
     settings = edge.root / "edge.yaml"
     target = {
         "executable": TARGET.executable,

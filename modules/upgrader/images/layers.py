@@ -93,6 +93,10 @@ class Tree:
             raise Refused(f"{way} has {node.size:,} bytes, more than the {self._limits.file:,} that are allowed.")
         return node
 
+    def has(self, path: str) -> bool:
+        """Is there anything at `path`, whatever it is?"""
+        return self._walk(self._root, _split(path), "") is not None
+
     def below(self, path: str) -> list[str]:
         """All that lies below a folder and is no folder itself, as paths from there; each is to be found by `find`."""
         way = f"{path} in the image"

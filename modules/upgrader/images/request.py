@@ -23,6 +23,8 @@ class WantedFile(msgspec.Struct, frozen=True, kw_only=True):
     mode: int = 0o700
     """Permission bits of the placed file; the image's own mode, owner and times are ignored."""
     policy: Policy = "elf"
+    optional: bool = False
+    """Leave it out where the image has none."""
     folder: bool = False
     """All that lies below `path`, each file below `to` under the name that it has there, as 0755 if the image has it so
     and 0644 otherwise; links become files. `policy` is for those that are wanted by their own names too."""

@@ -63,7 +63,7 @@ def extract(
 
 def _spread(tree: Tree, files: Sequence[WantedFile]) -> list[WantedFile]:
     """Every wanted file by its own name; in a folder those that are wanted for themselves too are left to that."""
-    named = [file for file in files if not file.folder]
+    named = [file for file in files if not file.folder and (not file.optional or tree.has(file.path))]
     places = {file.to for file in named}
     for folder in (file for file in files if file.folder):
         for name in tree.below(folder.path):

@@ -290,3 +290,21 @@ def test_a_program_that_is_gone_is_not_taken_for_a_known_one(tmp_path: Path) -> 
     assert is_complete(host, record)
     host.layout.executable.unlink()
     assert not is_complete(host, record)
+
+
+async def test_an_image_without_a_keadm_is_enough_for_ours_only(edge: Make) -> None:
+    host = edge()
+    host.images.add(NEW, [{"/usr/local/bin/edgecore": program(NEW)}])
+    async with alone(upgrader(host), name="upgrader") as peers:
+        refused = await done(peers, "Check", upgrade_tool="image-keadm")
+        assert (refused.ok, refused.code) == (False, "CheckFailed")
+        assert refused.reason == "upgradeTool is image-keadm, and the image has no /usr/local/bin/keadm"
+        assert (await done(peers, "Check")).ok
+
+
+def test_the_keadm_of_an_earlier_image_is_not_left_for_one_that_has_none(edge: Make) -> None:
+    host = offered(edge)
+    assert bring(host).keadm
+    host.images.add(NEW, [{"/usr/local/bin/edgecore": program(NEW)}])
+    assert bring(host).keadm == ""
+    assert not (host.layout.upgrade(NEW) / "keadm").exists()
