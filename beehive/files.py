@@ -6,8 +6,10 @@ composed of them: written beside, synced, renamed, the folder synced.
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from beehive.errors import BeehiveError
 
 
 class Files:
@@ -18,7 +20,7 @@ class Files:
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """Write a whole file and sync its content; its name is not durable yet."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
+        with named(path), os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
@@ -71,8 +73,19 @@ class Files:
         try:
             write(new)
             self.rename(new, path)
-        except OSError:
+        except (OSError, BeehiveError):
             with contextlib.suppress(OSError):
                 self.remove(new)
             raise
         self.sync(path.parent)
+
+
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Give an error its place: one of writing or syncing knows none (`No space left on device`)."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise

@@ -37,6 +37,13 @@ def without_secrets(text: str) -> str:
     return text
 
 
+def of_error(error: Exception) -> str:
+    """What went wrong, and where: `/etc/kubeedge/…: No space left on device`."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
 def reason(text: str) -> str:
     """A text as it may stand in a status: at most 256 characters."""
     return shortened(without_secrets(one_line(text)), LONGEST)

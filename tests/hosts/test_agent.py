@@ -52,6 +52,8 @@ def test_it_checks_backs_up_and_upgrades_with_no_more_power_than_its_unit_gives(
     assert host.running() == NEW
     assert host.starts() == [OLD, NEW]
     assert host.machine.show(AGENT, "NRestarts") == {"NRestarts": "0"}
+    assert "not permitted" not in host.machine.journal("-u", AGENT)
+    assert "not supported" not in host.machine.journal("-u", AGENT), "it hears of changed routes"
 
 
 def test_it_reports_a_rollback_with_the_reason(edge: Make) -> None:

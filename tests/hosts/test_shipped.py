@@ -238,7 +238,7 @@ def test_a_real_edgecore_can_use_the_tool_as_one_file_from_the_package(
     assert installed == {"edgecore", "keadm"}
     edgecore.upgrade(NEW)
     assert host.report() == {"event": "Upgrade", "success": True, "fromVersion": OLD, "toVersion": NEW}, edgecore.log()
-    assert host.running() == NEW
+    wait_until(lambda: host.running() == NEW, "the new version runs", 30, host.explain)
     assert host.starts() == [OLD, NEW]
 
     bad = "v1.24.0"
@@ -247,7 +247,7 @@ def test_a_real_edgecore_can_use_the_tool_as_one_file_from_the_package(
     report = host.report()
     assert (report["event"], report["success"], report["toVersion"]) == ("Rollback", True, NEW), edgecore.log()
     assert "nil pointer" in report["errorMessage"]
-    assert host.running() == NEW
+    wait_until(lambda: host.running() == NEW, "the new version runs", 30, host.explain)
 
     back = host.machine.say("/usr/local/bin/keadm", "rollback", "edge", "--historical-version", OLD, timeout=120)
     assert back.returncode == 0, back.stderr + edgecore.log()

@@ -19,7 +19,7 @@ class Files(files.Files):
         """Copy the content and sync it; mode, owner and extended attributes are those of `like`, or of the source."""
         with source.open("rb") as reader:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as writer:
+            with files.named(target), os.fdopen(descriptor, "wb") as writer:
                 shutil.copyfileobj(reader, writer, _CHUNK)
                 writer.flush()
                 _adopt(like or source, writer.fileno())

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beehive.errors import BeehiveError
+from beehive.files import named
 
 _TRIES = 20
 _PAUSE = 0.025
@@ -62,8 +63,9 @@ class Lock:
     def say(self, holder: Holder) -> None:
         """Write down who holds it, and what for."""
         data = msgspec.json.encode(holder) + b"\n"
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
+        with named(self._path):
+            os.pwrite(self._descriptor, data, 0)
+            os.ftruncate(self._descriptor, len(data))
 
     def release(self) -> None:
         """The file goes first: KubeEdge's own keadm takes its mere existence for a lock. A second time is nothing."""

@@ -172,6 +172,11 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+def uptime() -> float:
+    """Seconds since this boot, time asleep included; nobody can set this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def _keep(service: Service, spec: Path) -> None:
     """Start the service's keeper; it returns when the service runs."""
     command = [sys.executable, "-I", "-S", keeper.__file__, str(spec)]

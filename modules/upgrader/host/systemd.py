@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from beehive.errors import Unavailable
 from modules.upgrader.host.names import checked_name
@@ -23,6 +24,8 @@ _SHOWN = (
 _OF_UNIT = "FragmentPath,DropInPaths,UnitFileState,ExecStart"
 _EXITED = "1"  # CLD_EXITED; the others (killed, dumped) mean that ExecMainStatus is a signal
 _KILLED = ("2", "3")
+_BOOTED = Path("/run/systemd/system")
+"""There where systemd is at work (sd_booted(3))."""
 _BY_SYSTEMD = range(200, 244)
 """Exit codes with which systemd says that it could not execute the program (systemd.exec(5))."""
 
@@ -186,6 +189,8 @@ def _run(argv: Sequence[str], timeout: float) -> str:
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"{' '.join(argv)} gave no answer within {timeout:g} s") from error
     if done.returncode:
+        if not _BOOTED.is_dir():
+            raise Unavailable("This host was not booted with systemd; set upgrader.serviceManager to process")
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise Unavailable(f"{' '.join(argv)} failed: {said[0] if said else f'exit code {done.returncode}'}")
     return done.stdout.decode(errors="replace")

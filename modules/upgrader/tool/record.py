@@ -55,9 +55,10 @@ class Record(Struct, frozen=True, kw_only=True):
     last_run: str | None = None
     """The service's last run before the swap (`Status.run`); None: not known. A later one is of the new version."""
     stopped_at: float = 0.0
-    """When the service was told to stop, since the epoch."""
+    """When the service was told to stop: seconds since the boot `stopped_boot` began. No clock that is set moves it."""
+    stopped_boot: str = ""
     down: float = 0.0
-    """Seconds from there until the service had started again."""
+    """Seconds from there until the service had started again; from the last boot on, if one came between."""
     verdict: Verdict | None = None
     announced: str = ""
     """What was written to the report file before the service's last start; only where no job of ours is behind it."""

@@ -13,8 +13,10 @@ from modules.upgrader.host.backup import Backup, give_back, load_backup
 from modules.upgrader.host.database import copy_database, restore_database, set_aside
 from modules.upgrader.host.files import digest_of
 from modules.upgrader.host.host import Host
+from modules.upgrader.host.process import boot_id, uptime
 from modules.upgrader.host.service import Status
 from modules.upgrader.host.units import is_current, restore_unit
+from modules.upgrader.sentences import of_error
 from modules.upgrader.sentences import reason as sentence
 from modules.upgrader.tool.announcing import announced
 from modules.upgrader.tool.orders import how_to_mend
@@ -102,14 +104,15 @@ class Tool:
         try:
             self._phases[phase]()
         except (BeehiveError, OSError) as error:
-            problem = str(error) or type(error).__name__
+            problem = of_error(error)
         except Exception as error:  # a bug of ours must not leave the host between two versions
             _log.exception("a fault in %s", phase.value)
             problem = f"a fault of the tool in {phase.value}: {type(error).__name__}: {error}"
         else:
             return ""
+        problem = sentence(problem)
         _log.warning("%s failed: %s", phase.value, problem)
-        return sentence(problem)
+        return problem
 
     def _go_on(self, phase: Phase, problem: str) -> None:
         if phase is Phase.UNDO_RESTORE and problem:
@@ -195,7 +198,7 @@ class Tool:
 
     def _stop(self) -> None:
         if not self.record.stopped_at:
-            self.record = replace(self.record, stopped_at=self.now())
+            self.record = replace(self.record, stopped_at=uptime(), stopped_boot=boot_id())
         self._stand_still()
 
     def _stand_still(self) -> None:
@@ -245,7 +248,8 @@ class Tool:
 
     def _note_downtime(self) -> None:
         if self.record.stopped_at:
-            self.record = replace(self.record, down=max(0.0, self.now() - self.record.stopped_at))
+            since = self.record.stopped_at if self.record.stopped_boot == boot_id() else 0.0
+            self.record = replace(self.record, down=max(0.0, uptime() - since))
 
     # ---- back -----------------------------------------------------------------------------------------------------
 

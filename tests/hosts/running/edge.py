@@ -38,6 +38,7 @@ _PYTHON = f"/opt/python/bin/python{sys.version_info.major}.{sys.version_info.min
 _WRAPPER = """#!/bin/sh
 export PYTHONHOME=/opt/python LD_LIBRARY_PATH=/opt/python/lib
 export PYTHONPATH=/opt/beehive:/opt/beehive/cmd:/opt/site-packages PYTHONDONTWRITEBYTECODE=1
+if [ -e /cut/clock ]; then PYTHONPATH=/opt/beehive/tests/hosts/inside/clock:$PYTHONPATH; fi
 """
 _BEEHIVE = f"""{_WRAPPER}case "$2 " in
 "upgrade "|"edge ") if [ -e /cut/stepping ]; then exec {_PYTHON} -m tests.hosts.inside.stepping "$@"; fi ;;
@@ -241,6 +242,10 @@ class Edge:
         except ValueError:  # of the time before a cut: the program does not sync it
             return ""
         return str(word["version"]) if str(word["pid"]) == pid else ""
+
+    def main_pid(self) -> int:
+        """Of the target; 0: it does not run."""
+        return int(self.machine.show("edgecore.service", "MainPID")["MainPID"])
 
     def starts(self) -> list[str]:
         """The version of each start of the target."""
