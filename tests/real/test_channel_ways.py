@@ -13,7 +13,7 @@ import pytest
 from beehive.config import Duration
 from beehive.messages.fleet import NodeOffline, NodeOnline
 from beehive.messages.uplink import CloudLost, CloudReached, LinkState
-from modules.edgehub.identity import read
+from modules.edgehub.identity import CA, read
 from modules.edgehub.join import join
 from modules.edgehub.routes import Routes
 from tests.modules.cloudhub.ends import Secrets, edge, hub, until
@@ -83,6 +83,22 @@ async def test_a_proxy_that_is_away_is_named(tmp_path: Path) -> None:
             async with edge(tmp_path / "a", cloud.server, proxy=away) as (uplink, host):
                 await until(lambda: uplink.counters["dial_failures"] > 0, "the dial fails")
                 assert "refused" in (await host.ask(LinkState())).trouble.lower()
+
+
+async def test_a_cloud_whose_ca_stands_in_a_file_of_the_operator_is_trusted(tmp_path: Path) -> None:
+    async with hub(tmp_path / "1") as cloud, hub(tmp_path / "2") as other:
+        for one in (cloud, other):
+            await one.lead()
+        await cloud.join("edge-a", tmp_path / "a")
+        await other.join("edge-a", tmp_path / "other")
+        more = tmp_path / "more.crt"
+        (tmp_path / "a" / CA).rename(more)
+        (tmp_path / "other" / CA).rename(tmp_path / "a" / CA)  # what it got when it joined is another's
+        async with edge(tmp_path / "a", cloud.server) as (uplink, host):
+            await until(lambda: uplink.counters["dial_failures"] > 0, "the dial fails")
+            assert "is not trusted" in (await host.ask(LinkState())).trouble
+        async with edge(tmp_path / "a", cloud.server, ca_file=str(more)) as (_, host):
+            await host.heard(CloudReached)
 
 
 async def test_a_new_address_on_this_host_dials_at_once(tmp_path: Path) -> None:
