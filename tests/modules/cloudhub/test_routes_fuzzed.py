@@ -16,10 +16,17 @@ from modules.cloudhub.keyring import Keyring
 from modules.cloudhub.routes import Services, application
 from modules.cloudhub.vault import Vault
 from tests.modules.cloudhub.ends import Secrets
+from tests.modules.cloudhub.test_frames_fuzzed import FAULTS, spoiled
 from tests.modules.cloudhub.test_pki import csr
 
 TEXTS = st.text(max_size=20)
 BYTES = st.binary(max_size=80) | st.sampled_from([b"", b"{", b"[" * 20_000, csr(), csr()[:-3]])
+VERDICT = (
+    b'{"UpgradeID":"job-1","HistoryID":"11111111-1111-4111-8111-111111111111.0","NodeName":"edge-a",'
+    b'"FromVersion":"v1.22.0","ToVersion":"v1.23.0","Status":"upgrade_success","Reason":""}'
+)
+POSTED = st.tuples(st.sampled_from([VERDICT, b'{"NodeName":"edge-a","Event":"Upgrade","Action":"Success"}']), FAULTS)
+BODIES = BYTES | POSTED.map(lambda both: spoiled(*both))
 NAMES = st.sampled_from([b"authorization", b"nodename", b"content-length", b"transfer-encoding", b"x"])
 VALUES = st.binary(max_size=30) | st.sampled_from([b"Bearer x.y.z", b"edge-a", b"-1", b"9" * 30, b"a" * 20_000])
 HEADERS = st.lists(st.tuples(NAMES, VALUES), max_size=5)
@@ -28,6 +35,9 @@ PATHS = (
     st.sampled_from(["/ca.crt", "/edge.crt", "/node/edge-a", "/nodeupgrade", TASK, "/"])
     | st.text(max_size=60).map("/".__add__)
     | TEXTS.map(lambda text: f"/task/{text}/name/{text}/node/{text}/status")
+)
+REQUESTS = st.sampled_from([("GET", "/edge.crt"), ("POST", "/nodeupgrade"), ("POST", TASK)]) | st.tuples(
+    st.sampled_from(["GET", "POST", "HEAD", "PUT", "BREW"]), PATHS
 )
 NAME = (("commonName", "system:node:edge-a"),)
 CERTIFICATES: Any = st.sampled_from([
@@ -87,11 +97,12 @@ async def answer(app: Any, scope: dict[str, Any], body: bytes) -> int:
     return one
 
 
-@settings(max_examples=50)
-@given(PATHS, st.sampled_from(["GET", "POST", "HEAD", "PUT", "BREW"]), HEADERS, BYTES, CERTIFICATES)
+@settings(max_examples=150)
+@given(REQUESTS, HEADERS, BODIES, CERTIFICATES)
 def test_no_request_is_answered_with_500(
-    app: Any, path: str, method: str, headers: list[tuple[bytes, bytes]], body: bytes, certificate: Any
+    app: Any, request_line: tuple[str, str], headers: list[tuple[bytes, bytes]], body: bytes, certificate: Any
 ) -> None:
+    method, path = request_line
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "https",
         "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers,
