@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from beehive.api.node import ETCD_LABEL, Node
 from beehive.errors import NoAnswer, PeerFailed, Unavailable
-from beehive.messages.etcd import MembershipJudged
 from beehive.figures import Figures, Values
+from beehive.messages.etcd import MembershipJudged
 from beehive.messages.objects import (
     LeadershipChanged,
     ListNodes,
@@ -40,11 +40,11 @@ class EtcdManager:
         self.counters: dict[str, int] = dict.fromkeys(("passes", "passes_failed", "conditions_written",
                                                        "reports_written"), 0)  # fmt: skip
         self.gauges: dict[str, float] = {}
-        self._world = world
         """What the last pass came to, by the names of `figures`; empty while this process does not look."""
         self.figures = Figures(*METRICS.values())
         for name, metric in METRICS.items():
             self.figures.derived(metric, functools.partial(self._gauge, name))
+        self._world = world
         self._etcd = Etcd(config)
         self._actor = Actor(config, world, self._etcd)
         self._writer = Writer(config, world, self.counters)
