@@ -15,7 +15,8 @@ LOCK = $(BIN)/uv pip compile pyproject.toml -q --group build --universal --pytho
 help:
 	@echo 'make demo [ARGS=--json]          one upgrade of five hosts, here and now; needs Python 3.11 or newer'
 	@echo 'make test [TIERS="unit real"] [K=expression]   set up what is missing and run the tests;'
-	@echo '                                 TIERS=hosts boots hosts and cuts their power; it needs root'
+	@echo '                                 TIERS=hosts boots hosts and cuts their power; it needs root;'
+	@echo '                                 with BEEHIVE_CUTS=all at every moment, with BEEHIVE_UPGRADES=50 that often'
 	@echo 'make check                       format, lint, types, import rules, unit tests: under a minute'
 	@echo 'make setup                       the environment in .venv, as locked'
 	@echo 'make bench NAME=bus              measure beside peers: one table, and .bench/NAME.json'

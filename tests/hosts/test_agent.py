@@ -51,7 +51,11 @@ def test_it_checks_backs_up_and_upgrades_with_no_more_power_than_its_unit_gives(
     ]
     assert host.running() == NEW
     assert host.starts() == [OLD, NEW]
-    assert host.machine.show(AGENT, "NRestarts") == {"NRestarts": "0"}
+    assert host.machine.show(AGENT, "NRestarts", "Type", "WatchdogUSec") == {
+        "NRestarts": "0",
+        "Type": "notify",
+        "WatchdogUSec": "1min",
+    }
     assert "not permitted" not in host.machine.journal("-u", AGENT)
     assert "not supported" not in host.machine.journal("-u", AGENT), "it hears of changed routes"
 
@@ -64,6 +68,28 @@ def test_it_reports_a_rollback_with_the_reason(edge: Make) -> None:
     assert [one.action for one in report.results] == ["Check", "BackUp", "Upgrade", "RollBack"]
     assert "nil pointer" in report.results[2].reason + report.results[3].reason
     assert host.running() == OLD
+
+
+def test_an_agent_that_hangs_is_ended_and_started_anew(edge: Make) -> None:
+    """It stands still, as one does whose event loop is held; one that only waits for its cloud is left alone."""
+
+    def short(host: Edge) -> None:
+        place = host.machine.path(f"/etc/systemd/system/{AGENT}.d/short.conf")
+        place.parent.mkdir()
+        place.write_text("[Service]\nWatchdogSec=5\nRestartSec=0.2\n")
+
+    host = edge(standin(NEW), agent=True, prepare=short)
+    final_word(host)
+    before = host.machine.show(AGENT, "MainPID", "NRestarts")
+    assert before["NRestarts"] == "0"
+    host.machine.run("systemctl", "kill", "--kill-whom=main", "--signal=SIGSTOP", AGENT)
+    wait_until(
+        lambda: host.machine.show(AGENT, "NRestarts")["NRestarts"] == "1", "it is started anew", 60, host.explain
+    )
+    wait_until(lambda: host.state(AGENT) == "active", "it is ready again", 60, host.explain)
+    assert host.machine.show(AGENT, "MainPID")["MainPID"] != before["MainPID"]
+    assert "Watchdog timeout" in host.machine.journal("-u", AGENT)
+    assert host.running() == NEW
 
 
 def test_it_cannot_replace_a_program_itself(edge: Make) -> None:
