@@ -42,6 +42,26 @@ class Agent:
         return self.process.wait(30)
 
 
+def spoil(folder: Path, how: str) -> None:
+    """What a bad disk, a bad hand or another version left."""
+    journal = folder / "data" / "journal"
+    if how == "a file in its place":
+        journal.mkdir(parents=True)
+        for module in ("taskmanager", "edgehub"):
+            (journal / module).write_text("")
+        return
+    for name in ("taskmanager/attempt.json", "edgehub/report-u1-1.json"):
+        place = journal / name
+        place.parent.mkdir(parents=True)
+        if how == "a folder":
+            place.mkdir()
+        elif how == "a stranger's" and os.geteuid() == 0:
+            place.write_text("{}")
+            os.chown(place, 4711, 4711)
+        else:
+            place.write_bytes({"half": b'{"attempt": {"job"', "newer": b'{"schema": 99}'}.get(how, b""))
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Agent]:
     one = Agent(tmp_path)
@@ -55,8 +75,10 @@ def seen(agent: Agent, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     """What the owner's command shows, once an agent answers."""
     deadline = time.monotonic() + 30
     while True:
-        assert run(["edge", "status", "--config", str(agent.file), "-o", "json"]) == 0
-        found: dict[str, object] = json.loads(capsys.readouterr().out)
+        code = run(["edge", "status", "--config", str(agent.file), "-o", "json"])
+        shown = capsys.readouterr()
+        assert code == 0 or "ask again in a moment" in shown.err, shown.err
+        found: dict[str, object] = json.loads(shown.out or '{"agent": ""}')
         if found["agent"]:
             return found
         assert time.monotonic() < deadline, agent.log.read_text()
@@ -80,6 +102,29 @@ def test_it_answers_from_its_socket_and_is_found_again_after_it_was_killed(
     assert run(["edge", "logs", "--socket", str(agent.socket)]) == 0
     assert agent.end(signal.SIGTERM) == 0
     assert not agent.socket.exists()
+
+
+@pytest.mark.parametrize("how", ["empty", "half", "newer", "a folder", "a stranger's", "a file in its place"])
+def test_whatever_lies_in_its_journals_it_comes_up_stays_up_and_says_so(
+    tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(tmp_path, how)
+    one = Agent(tmp_path)
+    one.start()
+    assert one.process
+    try:
+        found = seen(one, capsys)
+        if how == "a file in its place":
+            assert "the agent cannot say anything about its attempts" in str(found["trouble"])
+            assert "cannot save what comes next, so nothing is done" in one.log.read_text()
+        else:
+            assert isinstance(found["attempts"], dict)
+            assert "it is kept as attempt.bad" in found["attempts"]["fault"]
+            assert (tmp_path / "data/journal/taskmanager/attempt.bad").exists()
+        assert one.process.poll() is None
+        assert "failed" not in one.log.read_text(), "no module was started anew"
+    finally:
+        assert one.end(signal.SIGTERM) == 0
 
 
 def test_many_who_ask_nothing_neither_end_it_nor_keep_its_descriptors(
