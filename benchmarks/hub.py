@@ -1,6 +1,7 @@
 """`make bench NAME=hub`: the hub beside plain servers, all over mutual TLS; writes `.bench/hub.json`.
 
-Each server is a process; its CPU time and memory are read from /proc, so the clients' costs do not count.
+Each server is a process; its CPU time and memory are read from /proc, so the clients' costs do not count. None of them
+compresses. The last, `picows alone`, is no peer but the limit: the library under the hub, counting frames and no more.
 `python -m benchmarks.hub --nodes 500 --rounds 1 --storm 1000` is a short run.
 """
 
@@ -31,7 +32,8 @@ from benchmarks.hub_servers import TASK, Keys
 from benchmarks.measure import Spread, spread, table, write
 from modules.cloudhub import pki
 
-KINDS = ("hub", "websockets", "aiohttp")
+PEERS, LIMIT = ("websockets", "aiohttp"), "picows alone"
+KINDS = ("hub", *PEERS, LIMIT)
 PUSHES, REPORTS = 5, 20
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -249,7 +251,10 @@ def main() -> None:
     for name, bound in GOALS.items():
         found = result["nodes"][name]["hub"].median
         print(f"{name}: {found:.1f}, goal ≤ {bound:g}: {'reached' if found <= bound else 'NOT REACHED'}")
-    for peer in KINDS[1:]:
+    for name in ("push + answer, CPU µs", "report in, CPU µs"):
+        row = result["nodes"][name]
+        print(f"{name}: {row[LIMIT].median:.1f} without us, {row['hub'].median - row[LIMIT].median:.1f} are ours")
+    for peer in PEERS:
         factor = push[peer].median / push["hub"].median
         print(f"push + answer, {peer} / hub: {factor:.1f}, goal ≥ 2: {'reached' if factor >= 2 else 'NOT REACHED'}")
     path = write("hub", {"python": platform.python_version(), "arguments": vars(arguments), **result})

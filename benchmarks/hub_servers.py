@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 import uvloop
 from aiohttp import web
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
 from websockets.asyncio.server import ServerConnection, serve
 
 from beehive.bus import Bus
@@ -188,6 +189,49 @@ class Aiohttp:
             await websocket.send_str(json.dumps(PUSH))
 
 
+class Least:
+    """picows as the hub uses it with nothing on it: no decoding, no identity, no bus.
+
+    Its figures are what TLS, event loop and kernel cost here; what the hub has above them is ours.
+    """
+
+    port = nodes = received = 0
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._open: set[WSTransport] = set()
+
+    async def run(self, _: asyncio.TaskGroup) -> None:
+        self._server = await ws_create_server(
+            lambda _: _Counting(self), "127.0.0.1", 0, ssl=self._context, backlog=1024, use_aiofastnet=False,
+            read_buffer_init_size=2048, websocket_handshake_timeout=60,
+        )  # fmt: skip
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def push(self) -> None:
+        said = json.dumps(PUSH).encode()
+        for transport in list(self._open):
+            transport.send(WSMsgType.TEXT, said)
+
+
+class _Counting(WSListener):
+    def __init__(self, least: Least) -> None:
+        super().__init__()
+        self._least = least
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._least._open.add(transport)
+        self._least.nodes += 1
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        frame.get_payload_as_bytes()
+        self._least.received += 1
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._least._open.discard(transport)
+        self._least.nodes -= 1
+
+
 class Bare(asyncio.Protocol):
     """Nothing but TLS: the limit of accepting."""
 
@@ -218,7 +262,7 @@ def made(kind: str, directory: Path) -> Any:
     if kind == "hub":
         return Ours(keys, directory / f"{kind}")
     context = tls.context(Authority(keys.ca), keys.server, ssl.CERT_REQUIRED)
-    return {"websockets": Websockets, "aiohttp": Aiohttp, "bare TLS": Bare}[kind](context)
+    return {"websockets": Websockets, "aiohttp": Aiohttp, "picows alone": Least, "bare TLS": Bare}[kind](context)
 
 
 @asynccontextmanager
