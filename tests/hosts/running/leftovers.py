@@ -1,4 +1,4 @@
-"""What a session with test hosts must not leave behind: mounts, loop devices, machines."""
+"""What a session with test hosts must not leave behind: mounts, loop devices, machines, its folder."""
 
 import subprocess
 from pathlib import Path
@@ -6,7 +6,11 @@ from pathlib import Path
 
 def found(folder: Path) -> list[str]:
     """A sentence for each thing of ours that is left; `folder` is the session's own."""
-    return [*_mounts(folder), *_loops(folder), *_machines(folder)]
+    return [*_mounts(folder), *_loops(folder), *_machines(folder), *_folder(folder)]
+
+
+def _folder(folder: Path) -> list[str]:
+    return [f"{folder} is still there"] if folder.exists() else []
 
 
 def _mounts(folder: Path) -> list[str]:
