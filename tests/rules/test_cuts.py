@@ -144,9 +144,14 @@ def assert_good(host: CutHost, order: Order, verdict: Verdict) -> str:
 
 
 def assert_recorded(host: CutHost) -> None:
-    """Nothing but the lock went past the port."""
-    on_disk = {name: what for name, what in read(host.layout.root).items() if name != LOCK}
-    assert on_disk == host.record_of_disk.now()
+    """Nothing but the lock and the log went past the port."""
+    logs = str(host.layout.logs.relative_to(host.layout.root))
+    assert _but(read(host.layout.root), logs) == _but(host.record_of_disk.now(), logs)
+
+
+def _but(tree: Tree, logs: str) -> Tree:
+    others = ("var/log", logs, LOCK)
+    return {name: what for name, what in tree.items() if name not in others and not name.startswith(f"{logs}/")}
 
 
 # ---- the sweep ---------------------------------------------------------------------------------------------------
