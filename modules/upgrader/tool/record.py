@@ -9,6 +9,7 @@ from msgspec import Struct
 from beehive.messages.host import Verdict
 from modules.upgrader.host.files import Files
 from modules.upgrader.host.layout import Layout
+from modules.upgrader.host.names import unit_key
 from modules.upgrader.tool.phases import Phase
 
 
@@ -95,11 +96,20 @@ def untold_records(layout: Layout) -> dict[str, Record]:
 
 
 def prune_records(files: Files, layout: Layout, keep: int) -> None:
-    """Forget all but the last `keep` attempts that have a verdict."""
-    ended = [key for key, record in all_records(layout).items() if record.verdict]
-    for key in ended[: max(0, len(ended) - keep)]:
+    """Forget all but the last `keep` attempts that have a verdict, and what the agent asked for them."""
+    records = all_records(layout)
+    ended = [key for key, record in records.items() if record.verdict]
+    forgotten = ended[: max(0, len(ended) - keep)]
+    needed = {_unit(record) for key, record in records.items() if key not in forgotten}
+    for key in forgotten:
         files.remove(layout.record(key))
         files.remove(layout.saved_database(key))
+        if (unit := _unit(records[key])) not in needed:
+            files.remove(layout.request(unit))
+
+
+def _unit(record: Record) -> str:
+    return unit_key(record.order.uid, record.order.attempt)
 
 
 def _read(path: Path) -> Record | None:
