@@ -107,7 +107,7 @@ def test_a_taken_port_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("text", "told"),
     [
         (None, "No such file or directory"),
-        ("{", "Expecting property name"),
+        ("{", "crd.json: not YAML or JSON: line 1"),
         (json.dumps({**CRD, "spec": {**CRD["spec"], "versions": []}}), "no version that is stored"),
         (json.dumps(CRD).replace("self == oldSelf", "self.frobnicate()"), "frobnicate"),
         (json.dumps(CRD).replace(".status.phase", ".status..phase"), "JSONPath"),
