@@ -176,8 +176,8 @@ def _make_usable(data: Path, registry: Sequence[ModuleSpec], source: configurati
 def _kinds_of(
     registry: Sequence[ModuleSpec], specs: Sequence[ModuleSpec], mode: str, settings: dict[str, Any]
 ) -> Kinds:
-    """All that modules left out on purpose would accept or publish: the others may still mention it."""
-    left_out = [spec for spec in chosen(registry, mode) if spec not in specs]
+    """All that optional modules left out would accept or publish: the others may still mention it."""
+    left_out = [spec for spec in chosen(registry, mode) if spec.optional and spec not in specs]
     made = [getattr(spec, mode)(settings[spec.name], World(), Journal(Path())) for spec in left_out]
     return tuple(kind for module in made for kind in (*module.accepts, *module.sends))
 

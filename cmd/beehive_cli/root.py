@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -119,8 +120,19 @@ def beehive(
         return
     from beehive_cli.serve import serve  # noqa: PLC0415
 
+    _fit(mode, modules)
     overrides = {"runtime.logFormat": log_format} if log_format else {}
     serve(mode, file, modules.split(",") if modules else [], {**overrides, **_pairs(settings)}, trace)
+
+
+def _fit(mode: str, modules: str | None) -> None:
+    """Raises UsageError for modules of the other mode: a process without any would call itself ready."""
+    from modules.registry import MODULES  # noqa: PLC0415
+
+    known = [spec.name for spec in MODULES if getattr(spec, mode)]
+    if strangers := [name for name in (modules.split(",") if modules else ()) if name not in known]:
+        verb = "is no module" if len(strangers) == 1 else "are no modules"
+        raise click.UsageError(f"{', '.join(strangers)} {verb} of mode {mode}; there are {', '.join(known)}.")
 
 
 def _pairs(settings: Sequence[str]) -> dict[str, str]:
@@ -162,5 +174,11 @@ def run(arguments: Sequence[str]) -> int:
         )
     except OSError as error:
         click.echo(f"{error.filename or 'This machine'}: {error.strerror}.", err=True)
+        return EXIT_RUNTIME
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        click.echo(
+            f"A fault of Beehive itself, at {place.filename}:{place.lineno}: {error!r:.300}. Report it.", err=True
+        )
         return EXIT_RUNTIME
     return code if isinstance(code, int) else EXIT_OK

@@ -37,6 +37,10 @@ def from_text(text: str, source: str) -> Manifest:
         raise Refused(
             f"{source} is no YAML: {where}{getattr(error, 'problem', None) or 'it cannot be read'}."
         ) from None
+    except ValueError as error:  # a number of thousands of digits, the 31st of February
+        raise Refused(
+            f"{source} holds a number or a date that cannot be read: {str(error).partition(';')[0]}."
+        ) from None
     except RecursionError:
         raise Refused(f"{source} is no job: it is nested too deeply.") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
@@ -48,7 +52,19 @@ def from_text(text: str, source: str) -> Manifest:
         raise Refused(f"{source} is written in {found['apiVersion']}; use kubectl for it, or write {API_VERSION}.")
     if not isinstance(found.get("metadata"), dict) or not isinstance(found.get("spec"), dict):
         raise Refused(f"{source} needs both metadata and spec.")
+    _must_be_json(found, source)
     return found
+
+
+def _must_be_json(found: Manifest, source: str) -> None:
+    try:
+        msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        raise Refused(f"{source} holds half a character (\\ud800 to \\udfff), which no JSON can hold.") from None
+    except RecursionError:
+        raise Refused(f"{source} is no job: it is nested too deeply.") from None
+    except TypeError as error:
+        raise Refused(f"{source} holds what no JSON can hold: {error}.") from None
 
 
 def job_of(made: Manifest) -> NodeUpgradeJob:

@@ -1,6 +1,7 @@
 """Manifests judged offline, by the rules of the schema and the webhook, each problem with its line and path. Pure."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ _PLACES = {
     "both NodeNames ": "spec",
 }
 """KubeEdge's sentences name no field."""
+_SELECTORS = frozenset({"nodeNames", "labelSelector"})
+_HALF = re.compile(r"[\ud800-\udfff]")
+_LONGEST_NUMBER = 18
 
 
 class _Loader(yaml.SafeLoader):
@@ -63,7 +67,7 @@ def judged(text: str) -> Judged:
     except RecursionError:
         return Judged(0, (Problem(0, "", "it is nested too deeply"),))
     items = [item for document in documents for item in _items(document)]
-    found = tuple(problem for item in items for problem in _judge(item))
+    found = tuple(problem for item in items for problem in sorted(_judge(item), key=_by_line))
     return Judged(len(items), found if items else (Problem(0, "", f"it holds no {KIND}"),))
 
 
@@ -76,6 +80,9 @@ def _items(node: Node) -> list[Node]:
 
 
 def _judge(node: Node) -> Iterator[Problem]:
+    if unwritable := list(_unwritable(node)):
+        yield from unwritable
+        return
     below = dict(_children(node))
     if not isinstance(node, yaml.MappingNode) or _text(below.get("kind")) != KIND:
         yield Problem(_line(node), "kind", f"expected a {KIND}, found {shown(_text(below.get('kind'))) or 'none'}")
@@ -92,7 +99,28 @@ def _judge(node: Node) -> Iterator[Problem]:
         yield Problem(_line(node), "spec", "it is missing; it says what to upgrade")
         return
     shape = list(_shape(below["spec"], shapes.type_info(kind), "spec"))
-    yield from shape or _meaning(node, version)
+    yield from shape
+    yield from _meaning(node, version, frozenset(_field_of(one.path) for one in shape))
+
+
+def _by_line(problem: Problem) -> int:
+    return problem.line
+
+
+def _field_of(path: str) -> str:
+    """The field of the spec that a problem lies in; empty: the spec itself."""
+    return path.removeprefix("spec").lstrip(".").partition(".")[0].partition("[")[0]
+
+
+def _unwritable(node: Node) -> Iterator[Problem]:
+    """Texts that no JSON can hold: half of a character that is written as two."""
+    if isinstance(node, yaml.ScalarNode):
+        if _HALF.search(str(node.value)):
+            yield Problem(_line(node), "", f"{shown(str(node.value))} holds half a character (\\ud800 to \\udfff)")
+        return
+    for part in node.value:
+        for one in part if isinstance(part, tuple) else (part,):
+            yield from _unwritable(one)
 
 
 def _metadata(node: Node) -> Iterator[Problem]:
@@ -151,6 +179,8 @@ def _leaf(node: Node, kind: shapes.Type, path: str) -> Iterator[Problem]:
     tag, wanted = _WORDS[type(kind)]
     found = node.tag.rpartition(":")[2]
     if found == tag:
+        if tag == "int" and len(node.value) > _LONGEST_NUMBER:
+            yield Problem(_line(node), path, f"a number of {len(node.value):,} digits is too large")
         return
     written = shown(str(node.value)) if isinstance(node, yaml.ScalarNode) else {"map": "fields", "seq": "a list"}[found]
     hint = f'; write it in quotes: "{written}"' if tag == "str" and isinstance(node, yaml.ScalarNode) else ""
@@ -176,10 +206,14 @@ def _twice(node: Node, path: str) -> Iterator[Problem]:
 # ---- meaning ---------------------------------------------------------------------------------------------------------
 
 
-def _meaning(node: Node, version: str) -> Iterator[Problem]:
+def _meaning(node: Node, version: str, without: frozenset[str]) -> Iterator[Problem]:
+    """Judged by the rules; `without` the fields of the spec that have no shape."""
+    if "" in without or "version" in without:
+        return
     below = dict(_children(node))
     meta = _plain(below["metadata"]) if isinstance(below.get("metadata"), yaml.MappingNode) else {}
     plain = {"apiVersion": version, "kind": KIND, "metadata": meta, "spec": _plain(below["spec"])}
+    plain["spec"] = {name: value for name, value in plain["spec"].items() if name not in without}
     try:
         whole = converted(plain, V1ALPHA2)
     except Refused as problem:
@@ -188,6 +222,8 @@ def _meaning(node: Node, version: str) -> Iterator[Problem]:
     spec = {name: value for name, value in whole["spec"].items() if value is not None}
     for sentence in creation_problems(msgspec.convert(spec, NodeUpgradeJobSpec)):
         path, sentence_alone = _placed(sentence)
+        if path == "spec" and without & _SELECTORS:
+            continue  # which one is given cannot be told
         yield Problem(_line_of(node, path), path, sentence_alone)
 
 
@@ -220,7 +256,10 @@ def _plain(node: Node) -> Any:
         return {name: _plain(value) for name, value in _children(node)}
     if isinstance(node, yaml.SequenceNode):
         return [_plain(one) for one in node.value]
-    return yaml.SafeLoader("").construct_object(node)
+    try:
+        return yaml.SafeLoader("").construct_object(node)
+    except ValueError:  # a number of thousands of digits, the 31st of February
+        return str(node.value)
 
 
 def _text(node: Node | None) -> str:

@@ -30,6 +30,8 @@ _LOOK_FOR_IDENTITY = (0.5, 1.0, 2.0, 5.0)
 """Seconds between looks whether this host has joined; the last one for ever."""
 _UNTRIED = "it was not tried yet"
 
+_log = logging.getLogger("beehive.edgehub")
+
 
 class EdgeHub:
     """See the package. `dialling` stands for the network, so that a test may bring its own."""
@@ -193,6 +195,7 @@ class Network:
     async def await_identity(self, endpoint: Endpoint) -> None:
         """Wait, visibly, until this host has joined. Read anew each time, so that a renewed certificate is used."""
         pauses = itertools.chain(_LOOK_FOR_IDENTITY, itertools.repeat(_LOOK_FOR_IDENTITY[-1]))
+        told = ""
         while True:
             try:
                 self.node, self._context = identity.load(
@@ -200,6 +203,9 @@ class Network:
                 )
             except Unavailable as trouble:
                 endpoint.waiting_for(f"its identity: {trouble}")
+                if str(trouble) != told:
+                    told = str(trouble)
+                    _log.warning("this host cannot speak to the cloud", extra={"reason": told})
                 await asyncio.sleep(next(pauses))
             else:
                 return

@@ -1,6 +1,8 @@
 """Section `etcdmanager`: which etcd, with which certificates, how often, and who may act."""
 
+import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -62,6 +64,8 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
         for url in (*self.endpoints, *((self.local_endpoint,) if self.local_endpoint else ())):
             if not url.startswith(("https://", "http://")):
                 yield "endpoints", f'"{url}" is not a client URL of etcd; write one like https://10.0.0.1:2379'
+        if self.http_url and not _is_http(self.http_url.replace("{host}", "127.0.0.1")):
+            yield "httpUrl", f'"{self.http_url}" is no address; write one like https://127.0.0.1:2382'
         if bool(self.cert_file) != bool(self.key_file):
             yield "certFile", "certFile and keyFile belong together; give both or neither"
         if self.cert_file and not self.ca_file:
@@ -82,6 +86,15 @@ class Config(Struct, frozen=True, kw_only=True, rename="camel"):
             yield "report", f'"{self.report}" is not NAMESPACE/NAME; write one like kubeedge/beehive-etcd'
 
 
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(_HOST.fullmatch(parts.hostname or "")) and bool(parts.port)
+    except ValueError:
+        return False
+
+
+_HOST = re.compile(r"[A-Za-z0-9._:-]+")
 OWN_NAME = "metadata.name"
 
 

@@ -2,7 +2,6 @@
 without an attempt to promote it (spec/k3s-etcd.md 12b.6)."""
 
 import asyncio
-import contextlib
 from urllib.parse import urlsplit
 
 import msgspec
@@ -53,15 +52,24 @@ def urls(leader: Member, config: Config) -> list[str]:
     return [config.http_url.replace("{host}", f"[{host}]" if ":" in host else host) for host in hosts]
 
 
-async def progress(leader: Member, config: Config) -> Progress | None:
-    """Ask the leader; None when it does not tell."""
+async def progress(leader: Member, config: Config) -> tuple[Progress | None, str]:
+    """Ask the leader: what it knows, or None and why it does not tell."""
+    why = "the leader has no client URL"
     for url in urls(leader, config):
-        with contextlib.suppress(OSError, TimeoutError, Refused, ValueError, asyncio.IncompleteReadError):
+        try:
             async with asyncio.timeout(float(config.probe_timeout)):
                 found = read(await _get(url, config))
+        except Refused as refused:
+            why = refused.reason
+        except TimeoutError:
+            why = f"{url} did not answer in {float(config.probe_timeout):g} s"
+        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+            why = f"{url}: {getattr(error, 'strerror', None) or repr(error)}"
+        else:
             if found:
-                return found
-    return None
+                return found, ""
+            why = f"{url}/debug/vars does not tell how far the followers are"
+    return None, why
 
 
 async def _get(url: str, config: Config) -> bytes:

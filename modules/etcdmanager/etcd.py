@@ -206,10 +206,12 @@ class Etcd:
         found = next((one for one in seen.members if one.id == leads), None)
         if found is None or not any(one.is_learner or trouble_of(one, seen) for one in seen.members):
             return seen
-        told = await debugvars.progress(found, self._config)
+        told, why = await debugvars.progress(found, self._config)
+        troubles = seen.endpoint_troubles
+        if why and self._config.http_url:  # where nobody set it, members need not tell
+            troubles = {**troubles, "etcdmanager.httpUrl": why}
         return Seen(
-            seen.members, seen.probes, seen.nodes, told, seen.wishes, seen.cluster_id, seen.endpoint_troubles,
-            seen.fenced,
+            seen.members, seen.probes, seen.nodes, told, seen.wishes, seen.cluster_id, troubles, seen.fenced
         )  # fmt: skip
 
     async def _call(self, url: str, stub: Callable[[Any], Any], method: str, request: Any) -> Any:

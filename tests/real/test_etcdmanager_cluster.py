@@ -10,6 +10,7 @@ from modules.etcdmanager.members import NOT_A_MEMBER
 from modules.etcdmanager.orders import Evict, Promote
 from modules.etcdmanager.quorum import ghosts
 from tests.real.running.etcd import EtcdCluster
+from tests.real.running.processes import free_ports
 from tests.real.watching import config, follower, id_of, reasons, standing, watching
 
 VOTES, LEARNS = "MemberNotLearner", "MemberIsLearner"
@@ -138,6 +139,18 @@ async def test_alarms_belong_to_the_member_that_they_name(etcd_cluster: EtcdClus
         assert result.verdict.quorum.why_not_add.startswith("alarm ")
         index = result.verdict.facts.index
         assert (await watch.one_pass()).verdict.facts.index == index  # no Alarm GET: that would be a raft write
+
+
+async def test_a_wrong_place_to_ask_the_leader_is_named_while_somebody_would_be_told(etcd_cluster: EtcdCluster) -> None:
+    hung = follower(etcd_cluster)
+    closed = f"https://127.0.0.1:{free_ports(1)[0]}"
+    async with watching(etcd_cluster, http_url=closed) as watch:
+        assert (await watch.one_pass()).seen.endpoint_troubles == {}
+        hung.process.pause()
+        told = (await watch.one_pass()).seen.endpoint_troubles["etcdmanager.httpUrl"]
+        assert closed in told or "127.0.0.1" in told
+        assert "onnect" in told
+        hung.process.resume()
 
 
 async def test_ghosts_strangers_and_namesakes(etcd_cluster: EtcdCluster) -> None:

@@ -29,6 +29,10 @@ TOP = Path(__file__).resolve().parents[3]
         (["--mode", "clod"], '"clod" is not a mode. Did you mean cloud?'),
         (["--mode", "both"], '"both" is not a mode. There is cloud, edge.'),
         (["--mode", "cloud", "--modules", "informer,cloudhubb"], '"cloudhubb" is not a module. Did you mean cloudhub?'),
+        (
+            ["--mode", "edge", "--modules", "etcdmanager"],
+            "etcdmanager is no module of mode edge; there are upgrader, taskmanager, edgehub, control.",
+        ),
         (["--mode", "cloud", "--modules", ""], '"" is not a module.'),
         (["--mdoe", "cloud"], "--mode"),
         (["dmo"], '"dmo" is not a command. Did you mean demo?'),
@@ -46,6 +50,30 @@ def test_a_wrong_word_is_a_usage_error_that_names_the_right_one(
     shown = capsys.readouterr().err
     assert said in shown
     assert "Traceback" not in shown
+
+
+def test_modules_that_cannot_work_without_others_are_refused_with_the_sentences_of_the_router(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = f"runtime.data={tmp_path / 'data'}"
+    assert run(["--mode", "edge", "--modules", "taskmanager", "--set", data]) == EXIT_RUNTIME
+    shown = capsys.readouterr().err
+    assert "taskmanager sends RunStep, but no module in this mode accepts it." in shown
+    assert "Traceback" not in shown
+
+
+def test_a_fault_of_ours_ends_in_a_sentence_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trip(*_: object, **__: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("beehive_cli.root.beehive.main", trip)
+    assert run(["crd"]) == EXIT_RUNTIME
+    shown = capsys.readouterr().err
+    assert shown.startswith("A fault of Beehive itself, at ")
+    assert "KeyError('a bug')" in shown
+    assert len(shown.splitlines()) == 1
 
 
 def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,8 @@ def test_words_become_fields_and_no_word_is_no_field() -> None:
         ("kind: Pod\napiVersion: v1", "holds a Pod, not a NodeUpgradeJob"),
         (GOOD.replace("v1alpha2", "v1alpha1"), "is written in operations.kubeedge.io/v1alpha1"),
         (GOOD.replace("spec:", "spce:"), "needs both metadata and spec"),
+        (GOOD.replace("[a]", "[a], concurrency: " + "9" * 5000), "a number or a date that cannot be read"),
+        (GOOD.replace("[a]", '["\\ud800"]'), "half a character"),
         ("a: &a [*a]", "holds a thing without kind"),
     ],
 )

@@ -149,6 +149,8 @@ async def test_a_heartbeat_of_the_lease_that_fails_stops_the_writing(world: Worl
         ({"local_endpoint": "https://x:1"}, "localEndpoint"), ({"probe_timeout": Duration(6)}, "probeTimeout"),
         ({"period": Duration(0)}, "period"), ({"heartbeat": Duration(1)}, "heartbeat"),
         ({"stall": Duration(1)}, "stall"), ({"promotion_lag": 0}, "promotionLag"), ({"report": "x"}, "report"),
+        ({"http_url": "https://{foo}:1"}, "httpUrl"), ({"http_url": "https://h:99999"}, "httpUrl"),
+        ({"http_url": "127.0.0.1:2382"}, "httpUrl"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_each_other_are_named(world: World, settings: dict[str, object], field: str) -> None:
@@ -159,3 +161,8 @@ def test_settings_that_do_not_fit_each_other_are_named(world: World, settings: d
 
 def test_the_defaults_fit() -> None:
     assert checked(Config()) == Config()
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:2382", "https://{host}:2382", "http://[::1]:2382"])
+def test_where_the_leader_tells_may_be_set(url: str) -> None:
+    assert checked(Config(http_url=url)).http_url == url

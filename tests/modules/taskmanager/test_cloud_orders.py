@@ -37,6 +37,7 @@ async def play(world: World, order: Sequence[str]) -> None:
     cluster = Cluster(world, "a")
     cluster.connect("a")
     at, tickets = 0, 0
+    old: NodeUpgradeJob | None = None
     while at < len(order):
         async with cluster.planner():
             if at == 0:
@@ -50,6 +51,7 @@ async def play(world: World, order: Sequence[str]) -> None:
                     cluster.delete()
                 elif step == "made again":
                     await cluster.until(lambda: not cluster.store.jobs, f"{order}: the old one goes", limit=40)
+                    assert old is not None
                     make_again(cluster, old)
                 elif step == "progress":
                     await cluster.say("a", a_report(2, action="BackUp", **OLD_ONE))

@@ -1,6 +1,7 @@
 """What is older than what is known, or meant another time, changes nothing and is not chased."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.fakes.jobs import success
 from tests.modules.taskmanager.cluster import Cluster
 
 pytestmark = pytest.mark.virtual_time
-MINE = {"uid": "uid-of-north"}
+MINE: dict[str, Any] = {"uid": "uid-of-north"}
 
 
 async def test_answer_that_a_former_term_asked_for_means_nothing_in_this_one(world: World) -> None:
