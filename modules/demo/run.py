@@ -89,11 +89,9 @@ def _others(name: str) -> list[str]:
 
 def _keep_running(directory: Path) -> None:
     """Until Ctrl-C."""
-    print(
-        f"\n It runs on. Look at it with: kubectl --kubeconfig {directory}/kubeconfig get nuj {JOB} -o wide", flush=True
-    )
-    print(" Ctrl-C ends it.", flush=True)
     with contextlib.suppress(KeyboardInterrupt, SystemExit):
+        print(f"\n It runs on. Look at it with: kubectl --kubeconfig {directory}/kubeconfig get nuj {JOB} -o wide")
+        print(" Ctrl-C ends it.", flush=True)
         signal.pause()
 
 

@@ -29,7 +29,8 @@ FROM_THE_START = (
 
 def steps(results: Iterable[ActionResult], told: float | None) -> Iterator[tuple[str, str, float]]:
     """(step, result, seconds); `told`: when the node was told to start, None where another process did that."""
-    before = told
+    results = tuple(results)
+    before = told if results and results[0].action == CHECK else None  # the tool's own word tells the end alone
     for one in results:
         try:
             ended = from_rfc3339(one.time)

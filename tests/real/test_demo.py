@@ -122,16 +122,15 @@ def test_kept_running_it_answers_kubectl(tmp_path: Path) -> None:
         (PROGRAM, "demo", "--keep"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as running:
         assert running.stdout is not None
-        command = next(
-            line.partition("with: ")[2].split()
-            for line in running.stdout
-            if "kubectl" in line and "--kubeconfig" in line
-        )
+        told: list[str] = []
+        while not told or "--kubeconfig" not in told[-1]:
+            told.append(next(running.stdout))
+        command = told[-1].partition("with: ")[2].split()
         asked = subprocess.run(
             (KUBECTL.path(), *command[1:]), capture_output=True, text=True, env=environment, timeout=60, check=False
         )
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 0
+        assert running.wait(60) == 0, told
     assert asked.returncode == 0, asked.stderr
     header, line = asked.stdout.splitlines()
     assert header.split() == ["NAME", "VERSION", "PHASE", "DONE", "FAILED", "AGE", "WAITING", "REASON"]

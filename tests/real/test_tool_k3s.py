@@ -12,6 +12,7 @@ from modules.upgrader.config import Target
 from modules.upgrader.host.host import Host
 from modules.upgrader.tool import main
 from tests.fakes.edge_host import NEW, OLD, EdgeHost
+from tests.real.running.processes import wait_until
 from tests.real.running.standins import Variant, standin
 
 STATE = "/var/lib/rancher/k3s"
@@ -100,4 +101,5 @@ def test_one_that_crashes_is_taken_back(edge: EdgeHost) -> None:
 def test_a_process_from_elsewhere_is_refused(edge: EdgeHost) -> None:
     elsewhere = msgspec.structs.replace(TARGET, runs_from=("/opt/*/bin/k3s",))
     host = Host(msgspec.structs.replace(edge.config, target=elsewhere))
+    wait_until(lambda: running(edge)[0] == f"{STATE}/data/{OLD}/bin/k3s", 10, "it runs from its copy")
     assert not host.runs_installed(host.services.status(host.service))

@@ -30,16 +30,24 @@ class Telling:
         self._figures = figures
         self._begun: dict[str, tuple[tuple[str, int], float]] = {}
         """Node -> uid and attempt that it was told to start, and when, by the wall clock."""
+        self._counted: dict[str, tuple[tuple[str, int], set[str]]] = {}
+        """Node -> uid and attempt, and which of its steps were counted: agent and tool both say the last word."""
 
     def count(self, words: Iterable[Said]) -> None:
         """How long the steps took, of each attempt that ended."""
         for said in words:
+            node, attempt = said.heard.node, (said.report.uid, said.report.attempt)
             if not said.report.final:
                 continue
-            key, at = self._begun.pop(said.heard.node, (("", 0), 0.0))
-            told = at if key == (said.report.uid, said.report.attempt) else None
+            key, at = self._begun.get(node, (("", 0), 0.0))
+            told = at if key == attempt else None
+            if self._counted.get(node, (("", 0), set()))[0] != attempt:
+                self._counted[node] = attempt, set()
+            counted = self._counted[node][1]
             for step, result, seconds in shown.steps(said.report.results, told):
-                self._figures.observe(shown.STEP, seconds, step, result)
+                if step not in counted:
+                    counted.add(step)
+                    self._figures.observe(shown.STEP, seconds, step, result)
 
     def inherit(self) -> None:
         """Marks that another leader made: a real EdgeCore may have begun, and a second `Check` starts a second

@@ -17,6 +17,7 @@ def test_a_step_lasts_from_the_end_of_the_one_before() -> None:
         ("Check", "ok", 4.0), ("BackUp", "ok", 2.0), ("Upgrade", "failed", 34.0),
     ]  # fmt: skip
     assert [step for step, _, _ in figures.steps(flow, told=None)] == ["BackUp", "Upgrade"]
+    assert list(figures.steps(flow[2:], told=START)) == [], "how long it took without the steps before, nobody knows"
 
 
 def test_clocks_that_jump_and_times_that_are_none_are_no_steps() -> None:
@@ -36,8 +37,9 @@ async def test_steps_are_observed_once_for_each_attempt_that_ended(world: World)
             "a", a_report(2, uid="uid-of-north", action="Upgrade", results=(result("Check"), result("BackUp")))
         )
         await cluster.until(lambda: cluster.entry("a").revision == 2, "a word on the way is written")
+        await cluster.say("a", success(0, uid="uid-of-north", results=(result("Upgrade"),)))
         await cluster.say("a", success(uid="uid-of-north"))
-        await cluster.say("a", success(uid="uid-of-north"))
+        await cluster.say("a", success(5, uid="uid-of-north"))
         await cluster.say("b", rolled_back(uid="uid-of-north"))
         await cluster.until(lambda: len(cluster.seen()) >= 2, "both are written")
         await cluster.say("a", success(uid="uid-of-north"))
