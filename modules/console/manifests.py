@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,7 +68,7 @@ def judged(text: str) -> Judged:
     except RecursionError:
         return Judged(0, (Problem(0, "", "it is nested too deeply"),))
     items = [item for document in documents for item in _items(document)]
-    found = tuple(problem for item in items for problem in sorted(_judge(item), key=_by_line))
+    found = tuple(problem for item in items for problem in sorted(_judge(item), key=attrgetter("line")))
     return Judged(len(items), found if items else (Problem(0, "", f"it holds no {KIND}"),))
 
 
@@ -101,10 +102,6 @@ def _judge(node: Node) -> Iterator[Problem]:
     shape = list(_shape(below["spec"], shapes.type_info(kind), "spec"))
     yield from shape
     yield from _meaning(node, version, frozenset(_field_of(one.path) for one in shape))
-
-
-def _by_line(problem: Problem) -> int:
-    return problem.line
 
 
 def _field_of(path: str) -> str:
